@@ -162,7 +162,7 @@ def _refuse(paths: Sequence[Path], out: Path | None, theme: str, figure: str, co
     require_paths(paths)
     if out is None:
         if figure != LIST:
-            raise UsageError("no output file", "name a file: -o out.html")
+            raise UsageError("no output file", "name a file: --out out.html")
         return
     if out.suffix.lower() not in (PICTURES if figure else PAGES):
         what = out.suffix or "no file extension"

@@ -323,29 +323,31 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         f"tensor {fixed(launch.tensor_elapsed_pct, 1, '–')} %",
         f"DRAM {fixed(launch.dram_pct, 1, '–')} %",
     ]
-    out.print(title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
-    for line in _notes(launch):
-        out.print(Text(printable(line), style="dim"))
+    head, known = title(launch, label), f"  {' · '.join(facts)}"
+    fits = len(head.plain) + len(known) <= out.width
+    out.print(head.append(known, style="dim not bold") if fits else head)
+    for line in [*([] if fits else [known]), *_notes(launch)]:
+        _print_wrapped(out, printable(line))
     shown = as_measured(launch, ablation)
     out.print(Text("→ ").append_text(verdict_words(shown)))
     for number, (rank, change) in enumerate(zip(places(shown.changes), shown.changes[:CHANGES], strict=False), 1):
         style = "bold" if rank == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
         tied = f" (too close to {rank} to tell which gains more)" if rank < number else ""
-        out.print(Text(f"  {number}. {printable(change_words(change))}{tied}", style=style))
+        _print_wrapped(out, f"  {number}. {printable(change_words(change))}{tied}", style)
     if not shown.changes:
         out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
     for place in [place for place in shown.places if place.text][:1]:
-        out.print(Text(f"  it waits at {location(place.file, place.line)}: {printable(place.text)}", style="dim"))
+        _print_wrapped(out, f"  it waits at {location(place.file, place.line)}: {printable(place.text)}")
     if command := _try_command(shown):
-        out.print(Text(f"  try them: {printable(command)}"))
+        out.print(Text(f"  try them: {printable(command)}"), soft_wrap=True)
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
-        out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
+        _print_wrapped(out, printable(measured_sentence(launch, ablation)), style)
     if launch.account:
         out.print(_parts_table(launch, launch.account, out.width, ablation))
     for warning in launch.warnings:
         doubt = warning in launch.doubts
-        out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
+        _print_wrapped(out, printable(warning) if doubt else f"note: {printable(warning)}", "red" if doubt else "dim")
     out.print()
 
 
@@ -408,10 +410,8 @@ def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int
 
 def _measured(part: MeasuredPart | None, ablation: Ablation | None) -> list[Text]:
     """The cell of a measured value, where there is an ablation."""
-    if ablation is None:
-        return []
-    if part is None:
-        return [Text("")]
+    if ablation is None or part is None:
+        return [Text("")] if ablation else []
     own = len(part.names) == 1
     return [Text(fixed(part.measured, 1, "–") if own else TOGETHER, style="bold" if own else "dim")]
 
@@ -493,18 +493,18 @@ def print_explanation(out: Console, explanation: Explanation, unit: str) -> None
         dips = ", ".join(f"{begin / 1e3:,.1f}–{end / 1e3:,.1f}" for begin, end in borders.dips) or "none"
         without = "" if borders.with_ctas else "; SMs with a CTA were not sampled"
         level = f"series {borders.series}, steady level {borders.steady_pct:.1f} %"
-        _print_dim(out, f"timeline in µs: {level}; {edges}; dips {dips}{without}")
+        _print_wrapped(out, f"timeline in µs: {level}; {edges}; dips {dips}{without}")
     if explanation.samples:
-        _print_dim(out, _samples(explanation.samples))
-        _print_dim(out, _load(explanation.load, unit))
+        _print_wrapped(out, _samples(explanation.samples))
+        _print_wrapped(out, _load(explanation.load, unit))
     out.print()
 
 
-def _print_dim(out: Console, text: str) -> None:
-    """Print ``text``, in which no line ends between a number and its percent sign, or behind
-    ``=``."""
-    for line in wrapped(re.sub(r"(?<=\d) %| = ", lambda found: tied(found[0]), text), out.width):
-        out.print(Text(line.replace(TIED, " "), style="dim"))
+def _print_wrapped(out: Console, text: str, style: str = "dim") -> None:
+    """Print ``text``, in which no line ends between a number and its percent sign, within an
+    interval, or behind ``=``."""
+    for line in wrapped(re.sub(r"(?<=\d) (%|to (?=\d))| = ", lambda found: tied(found[0]), text), out.width):
+        out.print(Text(line.replace(TIED, " "), style=style))
 
 
 def _print_part(out: Console, part: PartExplained, name: str, like: str) -> None:
@@ -513,7 +513,7 @@ def _print_part(out: Console, part: PartExplained, name: str, like: str) -> None
     out.print(Text(f"{name} {part.pct:.2f} %", style="bold").append(f" = {formula}", style="not bold"))
     if part.inputs:
         inputs = "; ".join(f"{what} = {_amount(value)}" for what, value in part.inputs.items())
-        _print_dim(out, f"  {printable(inputs)}")
+        _print_wrapped(out, f"  {printable(inputs)}")
     terms = [term for term in part.terms if term.pct >= LEAST_TERM_PCT]
     for term in terms if len(terms) > 1 or any(term.sass for term in terms) else []:
         out.print(_term(term, out.width), no_wrap=True, overflow="ellipsis", crop=True)

@@ -44,9 +44,7 @@ def report(
     sort: Annotated[
         str | None, typer.Option("--sort", metavar="ORDER", help="Sort rows by time, lost (time), busy, dram or read.")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows, or N launches.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows or launches.")] = None,
     group: Annotated[bool, typer.Option("--group/--no-group", help="One row per kernel, or per launch.")] = True,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
 ) -> None:

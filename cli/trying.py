@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncubble.analysis.account.occupancy_limits import kib
 from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout, Without
 from ncubble.cli.terminal import emit_json, printable, recording
 from ncubble.errors import UsageError
-from ncubble.text.values import kib
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ncubble.text.values import kib
-
 WARP = 32
 MOST_THREADS = 1024
 """Maximum threads of a CTA (all compute capabilities)."""
@@ -213,6 +211,12 @@ def _warps(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[s
 
 def _slots(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[str, str, str]:
     return "1 slot", f"{allowed:.0f} slots", "not possible: the SM has no more slots; give each CTA more work"
+
+
+def kib(size: float) -> str:
+    """Bytes in KiB, with one decimal unless integer."""
+    whole = size / 1024
+    return f"{whole:.0f} KiB" if whole == int(whole) else f"{whole:.1f} KiB"
 
 
 _DESCRIBED: Mapping[str, Callable[[float, float, float, _Values], tuple[str, str, str]]] = {

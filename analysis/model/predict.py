@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+from ncubble.analysis.account.occupancy_limits import kib
 from ncubble.analysis.model.pipeline import GROUP, Pipeline, sharing
 from ncubble.analysis.model.simulation import (
     COMMIT,
@@ -33,7 +34,6 @@ from ncubble.analysis.model.simulation import (
     simulate,
 )
 from ncubble.chips import CopyLatency, chip_of
-from ncubble.text.values import kib
 
 LATENCY_OF = "9.0"
 """Compute capability whose copy latency is used for chips without one in ``chips.toml``."""

@@ -116,12 +116,6 @@ def file_size(size: float) -> str:
     return scaled(size, [*steps, UnitStep(0.0, 1.0, ".0f", "B")]).replace(".0 ", " ")
 
 
-def kib(size: float) -> str:
-    """Bytes in KiB, with one decimal unless integer."""
-    whole = size / 1024
-    return f"{whole:.0f} KiB" if whole == int(whole) else f"{whole:.1f} KiB"
-
-
 def frequency(hertz: object) -> str:
     """A clock given in Hz as GHz, or ``not collected``."""
     value = number(hertz)

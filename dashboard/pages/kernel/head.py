@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of, setmaxnreg
+from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, kib, limits_of, setmaxnreg
 from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color, part_style
 from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
@@ -125,7 +125,7 @@ def provenance(view: LaunchView) -> Component:
     manifest = report.run.manifest
     capability = f" (CC {launch.compute_capability})" if launch.compute_capability else ""
     sizes = [values.number(size) for size in (launch.smem_static_B, launch.smem_dynamic_B)]
-    memory = values.kib(sum(size or 0.0 for size in sizes))
+    memory = kib(sum(size or 0.0 for size in sizes))
     pairs = [
         ("GPU", f"{values.text(launch.device)}{capability}"),
         ("SM clock", values.frequency(launch.sm_clock_hz)),
