@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ncubble.analysis.account.parts import PARTS, WORK, display_order, part_label
 from ncubble.analysis.diagnosis.groups import UNJUDGED, main_cause
+from ncubble.analysis.diagnosis.verdict import idle_pct
 from ncubble.analysis.diagnosis.words import biggest_bubble
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.text.values import duration, fixed, number, short_name
@@ -38,8 +39,7 @@ class LaunchColumns:
     GPU model, -1 where it is not known.
 
     ``values`` has a column for each of SUMS and MEANS, NaN where not collected; ``accounts`` one
-    for each of ``parts``, NaN in all of them where a launch has no account; ``cause_pct`` is what
-    the cause costs.
+    for each of ``parts``, NaN in all of them where a launch has no account.
     """
 
     kernels: list[str]
@@ -47,7 +47,6 @@ class LaunchColumns:
     device: Codes
     causes: list[str]
     cause: Codes
-    cause_pct: Floats
     tensor: NDArray[np.bool_]
     values: Floats
     parts: list[str]
@@ -72,7 +71,6 @@ class LaunchColumns:
             known[1:][models] - 1,
             causes,
             plain[cause],
-            packed.numbers("cause_pct"),
             np.array([unit == "tensor" for unit in tensor], bool)[units],
             values,
             parts,
@@ -163,7 +161,7 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     those of ``kinds_of``. With ``count``, and ``judged``, the launches whose cause is known.
 
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
-    None. ``cause_pct`` is the mean of the launches with that cause.
+    None. ``cause_pct`` is what the cause takes of the account of all.
     """
     packed = LaunchRows.of(rows)
     values, time = columns.values[places], columns.of(SUMS[0])[places]
@@ -171,13 +169,12 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     account = _account(columns, places, time)
     alike, judged = _main(columns, places, time)
     typical = rows[int(alike[np.nan_to_num(time[alike]).argmax()])]
-    cost = mean_of_columns(columns.cause_pct[places[alike], None], time[alike])[0]
     bubble = biggest_bubble(account)
     shares = [(name, round(account[name], 4)) for name in display_order(account)]
     known: dict[str, Any] = {name: _rounded(value) for name, value in zip((*SUMS, *MEANS), totals, strict=True)}
     known |= {name: typical.get(name) for name in TYPICAL}
     known |= {
-        "cause_pct": _rounded(cost),
+        "cause_pct": _rounded(idle_pct(account, str(typical.get("cause_key")))),
         "account": shares,
         "measured": shares if all(packed.distinct("measured")) else None,
         "bubble": part_label(bubble[0]) if bubble else None,
@@ -230,7 +227,7 @@ def _shared(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in given)}
 
 
-def _rounded(value: float) -> float | None:
+def _rounded(value: float | None) -> float | None:
     known = number(value)
     return None if known is None else round(known, 4)
 
