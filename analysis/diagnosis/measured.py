@@ -3,6 +3,7 @@ what gained nothing is not named again."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, MEASURED, NONE, PART_OF_KIND, Change, Gain, value_of
 from ncubble.analysis.changes.tried import LEFT, OK, Tried, TriedChange
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import NEGLIGIBLE_PCT, biggest_bubble
 
 TIE_PCT = 1.0
 """Values whose measured gains differ by less are as good."""
@@ -29,19 +31,22 @@ def as_tried(verdict: LaunchVerdict, tried: Tried | None) -> LaunchVerdict:
         if change.gains:
             gaining[change.name].append(change)
     ranked = sorted(gaining.values(), key=lambda alike: -max(one.gain_pct or 0.0 for one in alike))
-    measured = [_measured(alike, parts) for alike in ranked]
+    measured = [_measured(alike, parts, verdict.account or {}) for alike in ranked]
     if made and not measured:
         measured = [Change(kind=NONE, text="no single change gains, as measured", basis=MEASURED)]
     return replace(verdict, changes=[*measured, *_unmeasured(verdict.changes, reached)])
 
 
-def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str]) -> Change:
-    """The change to the least value that gains as much as the best one, within ``TIE_PCT``."""
+def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str], account: Mapping[str, float]) -> Change:
+    """The change to the least value that gains as much as the best one, within ``TIE_PCT``. Where
+    the part of its kind takes no time (fewer stages gain), it acts on the largest part."""
     best = max(change.gain_pct or 0.0 for change in changes)
     change, *others = [one for one in changes if (one.gain_pct or 0.0) >= best - TIE_PCT]
     same = f" (so do {' and '.join(str(one.after) for one in others)})" if others else ""
     text = f"use {change.name}={change.after} instead of {change.before}{same}"
     part = parts.get(change.kind) or PART_OF_KIND.get(change.kind)
+    if account.get(part or "", math.inf) < NEGLIGIBLE_PCT and (largest := biggest_bubble(account)):
+        part = largest[0]
     return Change(
         kind=change.kind, before=change.before, after=change.after, text=text, part=part,
         gain_pct=change.gain_pct, low=change.low, high=change.high, basis=MEASURED,

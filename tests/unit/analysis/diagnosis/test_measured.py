@@ -122,9 +122,12 @@ def test_parts_that_were_measured_together_bound_a_gain_and_are_not_called_measu
     assert shown.changes[0].gain_pct == 22.0 and shown.measured == {}
 
 
-def test_what_was_tried_acts_on_the_part_that_its_kind_does() -> None:
-    tried_only = as_tried(_with(), tried(tile_m_128=12.0))
-    assert (tried_only.changes[0].part, tried_only.cause) == ("copy_cost", "copy_cost")
+@pytest.mark.parametrize(
+    ("run", "part"), [("tensor_core_gemm/stages3", "copy_cost"), ("gemm_tma/stages1", "data_wait")]
+)
+def test_what_was_tried_acts_on_the_part_of_its_kind_where_that_takes_time(run: str, part: str) -> None:
+    found = as_tried(judge_all(*open_reports([ROOT / run])).verdicts[0], tried(tile_m_128=12.0))
+    assert (found.changes[0].kind, found.cause) == ("tile_m", part)
 
 
 def test_a_verdict_is_the_same_whatever_else_is_read() -> None:
