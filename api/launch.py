@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import STAGES, as_measured, as_recorded
+from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import measured_sentence
@@ -60,49 +59,14 @@ class ReportVerdict(LaunchVerdict):
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """The reports of one call: what launches of other depths took wins over predictions."""
-
-    reports: list[JudgedReport] = field(default_factory=list)
-
-    @cached_property
-    def of_kernel(self) -> dict[str, list[JudgedReport]]:
-        """Reports by the kernels in them that have a depth among their parameters."""
-        known: dict[str, list[JudgedReport]] = defaultdict(list)
-        for report in self.reports:
-            for kernel in report.swept:
-                known[kernel].append(report)
-        return known
-
-
-@dataclass(frozen=True, eq=False)
 class JudgedReport:
-    """An opened report, judged as by ``ncubble report`` when a verdict is first used. ``together``:
-    with those that were opened by the same call."""
+    """An opened report, judged as by ``ncubble report`` when a verdict is first used."""
 
     report: Report
-    together: Together = field(default_factory=Together, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled by path and content, with those that have a say in its verdicts: another process
-        reads them from the cache."""
-        return _opened, (self.report.path, self.report.frame.sha256), self._alike
-
-    def __setstate__(self, alike: list[JudgedReport]) -> None:
-        self.together.reports.extend(alike)
-
-    @cached_property
-    def swept(self) -> frozenset[str]:
-        """Kernels of its launches that have a depth among their parameters, by name."""
-        manifest = self.report.run.manifest
-        kernels = (manifest.kernel, *manifest.launches)
-        return frozenset(str(kernel.get("name")) for kernel in kernels if STAGES in (kernel.get("parameters") or {}))
-
-    @property
-    def _alike(self) -> list[JudgedReport]:
-        """Itself, and the others with launches of the same kernels."""
-        found = (report for kernel in self.swept for report in self.together.of_kernel.get(kernel, []))
-        return list(dict.fromkeys([self, *found]))
+        """Pickled by path and content: another process reads it from the cache."""
+        return _opened, (self.report.path, self.report.frame.sha256)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -126,11 +90,7 @@ class JudgedReport:
     @cached_property
     def verdicts(self) -> dict[int, LaunchVerdict]:
         """Verdict of each judgeable launch, by number."""
-        pairs = [(report, verdict) for report in self._alike for verdict in report.result.verdicts]
-        kernels = [report.report.run.manifest.kernel_of(verdict.launch) for report, verdict in pairs]
-        parameters = [dict(kernel.get("parameters") or {}) for kernel in kernels]
-        told = as_recorded([verdict for _, verdict in pairs], parameters)
-        return {verdict.launch: verdict for verdict in told[: len(self.result.verdicts)]}
+        return {verdict.launch: verdict for verdict in self.result.verdicts}
 
     @cached_property
     def ablations(self) -> dict[int, Ablation]:
@@ -192,8 +152,7 @@ class ReportLaunch:
     @property
     def changes(self) -> list[Change]:
         """What to change, in the order in which it is worth doing (docs/changes.md): predicted, or
-        measured by ``ncubble try``. What launches of other depths took is heeded where a set is
-        shown as a whole (``launches``, ``to_json``, ``ncubble report``). Raises as ``verdict``."""
+        measured by ``ncubble try``. Raises as ``verdict``."""
         return list(self.verdict.changes)
 
     @property

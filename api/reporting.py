@@ -33,7 +33,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Selection:
     """``kernel``: a regular expression, searched in names and labels. ``sort``: one of ORDERS;
-    None: ``lost`` if launches of a kernel are grouped, else as read. ``limit``: rows. ``group``:
+    None: rows by ``lost``, launches as read. ``limit``: rows. ``group``:
     whether launches of a kernel share a row.
 
     Raises UsageError for an invalid expression or order.
@@ -79,8 +79,7 @@ class LaunchReport:
         """The launches as rows of a table, each with the measured cause if it was ablated."""
         verdicts = [launch.verdict for launch in self.launches]
         groups = groups_of(verdicts) if self.selection.group else [LaunchGroup((one,)) for one in verdicts]
-        order = self.selection.sort or ("lost" if len(groups) < len(verdicts) else "read")
-        return sorted(groups, key=ORDERS[order])
+        return sorted(groups, key=ORDERS[self.selection.sort or "lost"])
 
     @property
     def rows(self) -> tuple[list[LaunchGroup], list[LaunchGroup]]:

@@ -21,7 +21,7 @@ from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.api.display import account_bar, columns, safe, table
-from ncubble.api.launch import JudgedReport, ReportLaunch, Together
+from ncubble.api.launch import JudgedReport, ReportLaunch
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import without_report
 from ncubble.records import JsonObject
@@ -427,9 +427,7 @@ def _launches(
     verdicts, if they are wanted anyway, list them without the report's tables."""
     launches: list[ReportLaunch] = []
     failed = list(failures)
-    together = Together()
-    together.reports.extend(JudgedReport(report, together) for report in reports)
-    for report in together.reports:
+    for report in map(JudgedReport, reports):
         try:
             numbers = report.numbers if not judged or report.errors else tuple(report.verdicts)
             launches += [ReportLaunch(report, number) for number in numbers]

@@ -116,7 +116,8 @@ def plan_sweep(
     taken, refused = choose(varied, sample, partial(_job, spec, folder, fixed, where, measured))
     if not taken:
         reasons = "".join(f"\n    {text}" for text in dict.fromkeys(reason for _, reason in refused[:5]))
-        raise UsageError(f"{name} rejects all {len(refused)} combinations:{reasons}", "vary others")
+        message = f"{name} rejects all {len(refused)} combinations:{reasons}"
+        raise UsageError(message, "`ncubble kernels` lists the values of each parameter")
     return SweepPlan([job for _, job in taken], refused, TOOLS[spec.language])
 
 

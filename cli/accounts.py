@@ -124,8 +124,8 @@ def share(time_ns: float, total_ns: float) -> str:
 
 def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
     """A name for each launch, without the values that most launches of its kernel have. Those that
-    this does not tell apart also carry the dimensions in which they differ; the same in another run
-    the name of its folder or file. Labels that are no kernel with parameters stay as they are."""
+    this does not tell apart are named as by ``full_labels``. Labels that are no kernel with parameters
+    stay as they are."""
     parsed = [_parameters(launch.label) for launch in launches]
     count = Counter(name for name, _ in parsed)
     sharing = Counter((name, *pair) for name, values in parsed for pair in values.items())
@@ -133,24 +133,28 @@ def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
         [name, *(f"{key}={value}" for key, value in values.items() if 2 * sharing[name, key, value] <= count[name])]
         for name, values in parsed
     ]
-    short = _with_dims([" ".join(words) for words in kept], launches)
-    runs: defaultdict[str, set[str]] = defaultdict(set)
-    for label, launch in zip(short, launches, strict=True):
-        runs[label].add(launch.report)
-    several = {label for label, reports in runs.items() if len(reports) > 1}
-    pairs = zip(short, launches, strict=True)
-    return [f"{label} ({Path(launch.report).name})" if label in several else label for label, launch in pairs]
+    return full_labels(launches, [" ".join(words) for words in kept])
 
 
-def full_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
-    """The label of each launch, and behind it the dimensions in which launches of the same label
-    differ."""
-    return _with_dims([launch.label for launch in launches], launches)
-
-
-def _with_dims(names: list[str], launches: Sequence[LaunchVerdict]) -> list[str]:
+def full_labels(launches: Sequence[LaunchVerdict], names: Sequence[str] | None = None) -> list[str]:
+    """The label of each launch, or its name among ``names``; behind those of several launches the
+    dimensions in which they differ, and behind those of several reports the end of the path that no
+    other of them has."""
+    names = names or [launch.label for launch in launches]
     shapes = [[f"{key}={value}" for key, value in launch.shape.items()] for launch in launches]
-    return [f"{name} {dims}" if dims else name for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
+    names = [f"{name} {dims}".rstrip() for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
+    reports: defaultdict[str, set[str]] = defaultdict(set)
+    for name, launch in zip(names, launches, strict=True):
+        reports[name].add(launch.report)
+    ends = {name: _ends(paths) for name, paths in reports.items() if len(paths) > 1}
+    pairs = zip(names, launches, strict=True)
+    return [f"{name} ({ends[name][launch.report]})" if name in ends else name for name, launch in pairs]
+
+
+def _ends(paths: set[str]) -> dict[str, str]:
+    """The shortest ends of ``paths`` that are all different."""
+    ends = ({path: "/".join(Path(path).parts[-size:]) for path in paths} for size in range(1, 99))
+    return next((found for found in ends if len(set(found.values())) == len(paths)), {path: path for path in paths})
 
 
 def _parameters(label: str) -> tuple[str, dict[str, str]]:
@@ -297,27 +301,31 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         f"tensor {fixed(launch.tensor_elapsed_pct, 1, '–')} %",
         f"DRAM {fixed(launch.dram_pct, 1, '–')} %",
     ]
-    out.print(title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
+    head, known = title(launch, label), f"  {' · '.join(facts)}"
+    fits = len(head.plain) + len(known) <= out.width
+    out.print(head.append(known, style="dim not bold") if fits else head)
+    if not fits:
+        _print_wrapped(out, printable(known))
     shown = as_measured(launch, ablation)
     out.print(Text("→ ").append_text(verdict_words(shown)))
     for number, (rank, change) in enumerate(zip(places(shown.changes), shown.changes[:CHANGES], strict=False), 1):
         style = "bold" if rank == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
         tied = f" (too close to {rank} to tell which gains more)" if rank < number else ""
-        out.print(Text(f"  {number}. {printable(change_words(change))}{tied}", style=style))
+        _print_wrapped(out, f"  {number}. {printable(change_words(change))}{tied}", style)
     if not shown.changes:
         out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
     for place in [place for place in shown.places if place.text][:1]:
-        out.print(Text(f"  it waits at {location(place.file, place.line)}: {printable(place.text)}", style="dim"))
+        _print_wrapped(out, f"  it waits at {location(place.file, place.line)}: {printable(place.text)}")
     if command := _try_command(shown):
-        out.print(Text(f"  try them: {printable(command)}"))
+        out.print(Text(f"  try them: {printable(command)}"), soft_wrap=True)
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
-        out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
+        _print_wrapped(out, printable(measured_sentence(launch, ablation)), style)
     if launch.account:
         out.print(_parts_table(launch, launch.account, out.width, ablation))
     for warning in launch.warnings:
         doubt = warning in launch.doubts
-        out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
+        _print_wrapped(out, printable(warning) if doubt else f"note: {printable(warning)}", "red" if doubt else "dim")
     out.print()
 
 
@@ -369,10 +377,8 @@ def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int
 
 def _measured(part: MeasuredPart | None, ablation: Ablation | None) -> list[Text]:
     """The cell of a measured value, where there is an ablation."""
-    if ablation is None:
-        return []
-    if part is None:
-        return [Text("")]
+    if ablation is None or part is None:
+        return [Text("")] if ablation else []
     own = len(part.names) == 1
     return [Text(fixed(part.measured, 1, "–") if own else TOGETHER, style="bold" if own else "dim")]
 
@@ -454,18 +460,18 @@ def print_explanation(out: Console, explanation: Explanation, unit: str) -> None
         dips = ", ".join(f"{begin / 1e3:,.1f}–{end / 1e3:,.1f}" for begin, end in borders.dips) or "none"
         without = "" if borders.with_ctas else "; SMs with a CTA were not sampled"
         level = f"series {borders.series}, steady level {borders.steady_pct:.1f} %"
-        _print_dim(out, f"timeline in µs: {level}; {edges}; dips {dips}{without}")
+        _print_wrapped(out, f"timeline in µs: {level}; {edges}; dips {dips}{without}")
     if explanation.samples:
-        _print_dim(out, _samples(explanation.samples))
-        _print_dim(out, _load(explanation.load, unit))
+        _print_wrapped(out, _samples(explanation.samples))
+        _print_wrapped(out, _load(explanation.load, unit))
     out.print()
 
 
-def _print_dim(out: Console, text: str) -> None:
-    """Print ``text``, in which no line ends between a number and its percent sign, or behind
-    ``=``."""
-    for line in wrapped(re.sub(r"(?<=\d) %| = ", lambda found: tied(found[0]), text), out.width):
-        out.print(Text(line.replace(TIED, " "), style="dim"))
+def _print_wrapped(out: Console, text: str, style: str = "dim") -> None:
+    """Print ``text``, in which no line ends between a number and its percent sign, within an
+    interval, or behind ``=``."""
+    for line in wrapped(re.sub(r"(?<=\d) (%|to (?=\d))| = ", lambda found: tied(found[0]), text), out.width):
+        out.print(Text(line.replace(TIED, " "), style=style))
 
 
 def _print_part(out: Console, part: PartExplained, name: str, like: str) -> None:
@@ -474,7 +480,7 @@ def _print_part(out: Console, part: PartExplained, name: str, like: str) -> None
     out.print(Text(f"{name} {part.pct:.2f} %", style="bold").append(f" = {formula}", style="not bold"))
     if part.inputs:
         inputs = "; ".join(f"{what} = {_amount(value)}" for what, value in part.inputs.items())
-        _print_dim(out, f"  {printable(inputs)}")
+        _print_wrapped(out, f"  {printable(inputs)}")
     terms = [term for term in part.terms if term.pct >= LEAST_TERM_PCT]
     for term in terms if len(terms) > 1 or any(term.sass for term in terms) else []:
         out.print(_term(term, out.width), no_wrap=True, overflow="ellipsis", crop=True)

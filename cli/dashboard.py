@@ -80,7 +80,7 @@ def demo(
 ) -> None:
     """Show runs recorded on real GPUs: accounts and a tour in the terminal, then the dashboard."""
     _keep_little()
-    from ncubble.api.reporting import report
+    from ncubble.api.reporting import Selection, report
     from ncubble.cli.accounts import print_report
     from ncubble.cli.terminal import reading
     from ncubble.profiling.runs import find_runs
@@ -92,7 +92,7 @@ def demo(
             "reinstall ncubble, or view your own runs: ncubble dashboard PATH",
         )
     with reading() as progress:
-        found = report([ROOT], progress=progress)
+        found = report([ROOT], Selection(limit=12), progress=progress)
     print_report(found)
     from ncubble.dashboard.app.app import open_server  # imports for a second
 
@@ -108,8 +108,8 @@ def demo(
         raise
     store.wait(DEMO_S)
     if more := store.progress().launches - printed:
-        where = "recorded on an H100, on two GPUs, or with all rules of Nsight Compute"
-        text = f"the dashboard shows {printed + more} launches: these {printed}, and {more} {where}"
+        where = "on an H100, on two GPUs, or with all rules of Nsight Compute"
+        text = f"the dashboard shows {printed + more} launches: {printed} recorded on an H200, and {more} {where}"
         typer.echo("\n".join(wrapped(text, terminal_width())), err=True)
     typer.echo(f"your own reports: {_called()} report FILE.ncu-rep", err=True)
     typer.echo(f"all commands: {_called()} --help", err=True)

@@ -29,12 +29,8 @@ def report(
     as_json: Json = False,
     brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB per launch.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Show every launch in full.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the inputs of each part: counters, timeline, instructions.")
-    ] = False,
-    depths: Annotated[
-        bool, typer.Option("--depths", help="Show predictions for other depths of the pipeline, 1 to 8.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show counters and instructions of each part.")] = False,
+    depths: Annotated[bool, typer.Option("--depths", help="Predict other depths of the pipeline, 1 to 8.")] = False,
     stages: Annotated[
         int | None,
         typer.Option(
@@ -45,9 +41,7 @@ def report(
     sort: Annotated[
         str | None, typer.Option("--sort", metavar="ORDER", help="Sort rows by time, lost (time), busy, dram or read.")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows, or N launches.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows or launches.")] = None,
     group: Annotated[bool, typer.Option("--group/--no-group", help="One row per kernel, or per launch.")] = True,
 ) -> None:
     """Show where the time of every launch went, what to change, and the source lines. For recordings

@@ -163,10 +163,14 @@ def console(piped: int = PIPED_WIDTH) -> Console:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """``line`` in lines of at most ``width`` where it is longer; further ones are indented."""
+    """``line`` in lines of at most ``width`` where it is longer; further ones are indented, as the text
+    of an item is."""
     if len(line) <= width:
         return [line]
-    return textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    indent = re.match(r" *(\d+\. )?", line)[0] or "  "  # type: ignore[index]
+    return textwrap.wrap(
+        line, width, subsequent_indent=" " * len(indent), break_long_words=False, break_on_hyphens=False
+    )
 
 
 def fitted(answer: JsonObject, more: str, largest: int = LARGEST_B) -> JsonObject:

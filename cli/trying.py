@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncubble.analysis.account.occupancy_limits import kib
 from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout, Without
 from ncubble.cli.terminal import emit_json, printable, recording
 from ncubble.errors import UsageError
@@ -110,7 +111,7 @@ def _built(built: Built) -> str:
     parts = [
         f"{built.registers} registers" if built.registers is not None else "",
         f"{built.spilled_B:,} B spilled" if built.spilled_B else "",
-        f"{built.shared_B:,} B of shared memory" if built.shared_B else "",
+        f"{kib(built.shared_B)} of shared memory" if built.shared_B else "",
     ]
     return "".join(f" · {part}" for part in parts if part)
 
@@ -134,7 +135,7 @@ def _changes(made: TriedRound, tried: Tried, run: TriedRun | None) -> Table:
         if run and run.predicted:
             cells.append("" if predicted is None else f"{predicted.gain_pct:+.1f}" if predicted.known else "?")
         built = change.built
-        cells += [_number(built.registers), _number(built.spilled_B), _number(built.shared_B)]
+        cells += [_number(built.registers), _number(built.spilled_B), kib(built.shared_B) if built.shared_B else ""]
         equal = _equal(change) if tried.compared != NOT_COMPARED else NOT_COMPARED
         style = "bold" if change is made.best else "" if change.gains else "dim"
         table.add_row(Text(f"{change.name} {change.before} → {change.after}"), *cells, equal, style=style)

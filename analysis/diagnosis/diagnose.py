@@ -90,10 +90,8 @@ def _slow_path(found: Evidence) -> list[str]:
         return []
     name = found.chip.fast_mma
     slow, fast = (found.chip.mma_flop_per_clock_sm[one] for one in ("mma.sync", name))
-    return [
-        f"slow MMA path: mma.sync/WMMA reaches {slow:g} of {name}'s {fast:g} FLOP per cycle and SM "
-        f"(fp16), so a pipe that is 100 % busy reaches {100.0 * slow / fast:.1f} % of the peak"
-    ]
+    most = f"{100.0 * slow / fast:.1f} % of {name}'s FLOP per cycle"
+    return [f"slow MMA path: mma.sync/WMMA reaches at most {most}, however busy the pipe is"]
 
 
 def _said_by_ptxas(launch: Launch) -> list[str]:

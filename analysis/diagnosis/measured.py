@@ -3,19 +3,17 @@ what gained nothing is not named again."""
 
 from __future__ import annotations
 
-import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
-from typing import Any
 
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, MEASURED, NONE, PART_OF_KIND, Change, Gain, value_of
 from ncubble.analysis.changes.tried import LEFT, OK, Tried, TriedChange
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import NEGLIGIBLE_PCT, biggest_bubble
 
-STAGES = "stages"
 TIE_PCT = 1.0
 """Values whose measured gains differ by less are as good."""
 
@@ -33,19 +31,22 @@ def as_tried(verdict: LaunchVerdict, tried: Tried | None) -> LaunchVerdict:
         if change.gains:
             gaining[change.name].append(change)
     ranked = sorted(gaining.values(), key=lambda alike: -max(one.gain_pct or 0.0 for one in alike))
-    measured = [_measured(alike, parts) for alike in ranked]
+    measured = [_measured(alike, parts, verdict.account or {}) for alike in ranked]
     if made and not measured:
         measured = [Change(kind=NONE, text="no single change gains, as measured", basis=MEASURED)]
     return replace(verdict, changes=[*measured, *_unmeasured(verdict.changes, reached)])
 
 
-def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str]) -> Change:
-    """The change to the least value that gains as much as the best one, within ``TIE_PCT``."""
+def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str], account: Mapping[str, float]) -> Change:
+    """The change to the least value that gains as much as the best one, within ``TIE_PCT``. Where
+    the part of its kind takes no time (fewer stages gain), it acts on the largest part."""
     best = max(change.gain_pct or 0.0 for change in changes)
     change, *others = [one for one in changes if (one.gain_pct or 0.0) >= best - TIE_PCT]
     same = f" (so do {' and '.join(str(one.after) for one in others)})" if others else ""
     text = f"use {change.name}={change.after} instead of {change.before}{same}"
     part = parts.get(change.kind) or PART_OF_KIND.get(change.kind)
+    if account.get(part or "", math.inf) < NEGLIGIBLE_PCT and (largest := biggest_bubble(account)):
+        part = largest[0]
     return Change(
         kind=change.kind, before=change.before, after=change.after, text=text, part=part,
         gain_pct=change.gain_pct, low=change.low, high=change.high, basis=MEASURED,
@@ -63,49 +64,6 @@ def _unmeasured(changes: Iterable[Change], tried: Iterable[TriedChange]) -> Iter
         base = next((one for one in there if one.kind == change.kind), None)
         if base is None or (change.kind, value_of(change.after, base.before)) not in values:
             yield change
-
-
-def as_recorded(verdicts: Sequence[LaunchVerdict], parameters: Sequence[Mapping[str, Any]]) -> list[LaunchVerdict]:
-    """The verdicts, in their order, with depths that other launches among them have measured: alike
-    in kernel, GPU, problem and all ``parameters`` but the stages."""
-    alike: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    keys = [_alike(verdict, given) for verdict, given in zip(verdicts, parameters, strict=True)]
-    for verdict, key in zip(verdicts, keys, strict=True):
-        if key and verdict.duration_ns:
-            alike[key[0]][key[1]].append(verdict.duration_ns)
-    return [
-        _recorded(verdict, key[1], {depth: median(times) for depth, times in alike[key[0]].items()}) if key else verdict
-        for verdict, key in zip(verdicts, keys, strict=True)
-    ]
-
-
-def _alike(verdict: LaunchVerdict, parameters: Mapping[str, Any]) -> tuple[str, int] | None:
-    """What a launch has in common with those that differ in depth alone, and its depth; None where
-    it has no parameter of that name."""
-    stages = parameters.get(STAGES)
-    if not isinstance(stages, int):
-        return None
-    others = {name: value for name, value in parameters.items() if name != STAGES}
-    return json.dumps([verdict.kernel, verdict.device, verdict.shape, others], sort_keys=True, default=str), stages
-
-
-def _recorded(verdict: LaunchVerdict, stages: int, times: Mapping[int, float]) -> LaunchVerdict:
-    now, others = times.get(stages), {depth: time for depth, time in times.items() if depth != stages}
-    if not now or not others:
-        return verdict
-    gains = {depth: 100.0 * (1.0 - time / now) for depth, time in others.items()}
-    best = max(gains.values())
-    kept = [change for change in verdict.changes if change.kind != STAGES or change.after not in others]
-    kept = [change for change in kept if change.kind != STAGES or not change.known or (change.gain_pct or 0.0) > best]
-    if best < TIE_PCT:
-        return replace(verdict, changes=kept)
-    depth = min(depth for depth, gain in gains.items() if gain >= best - TIE_PCT)
-    text = f"use {depth} stages instead of {stages}, as in another launch of this kernel"
-    first = Change(
-        kind=STAGES, before=stages, after=depth, text=text, part="data_wait", gain_pct=gains[depth],
-        low=gains[depth], high=gains[depth], basis=MEASURED,
-    )  # fmt: skip
-    return replace(verdict, changes=[first, *(change for change in kept if change.kind != NONE)])
 
 
 def as_measured(verdict: LaunchVerdict, ablation: Ablation | None) -> LaunchVerdict:

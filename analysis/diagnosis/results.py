@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from ncubble.analysis.ablation.result import Ablation, ablation_of
 from ncubble.analysis.changes.tried import Tried
-from ncubble.analysis.diagnosis.measured import as_recorded, as_tried
+from ncubble.analysis.diagnosis.measured import as_tried
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
@@ -75,16 +75,12 @@ def judge_all(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> R
     """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot
     be judged becomes an error, and hides no other."""
     result = ReportResult(errors=[Unread(str(failure.path), str(failure.error)) for failure in failures])
-    parameters: list[dict[str, Any]] = []
     for report in reports:
         verdicts, cannot = judge(report)
         failed = list(cannot)
         result.verdicts += verdicts
-        told = [report.run.manifest.kernel_of(verdict.launch) for verdict in verdicts]
-        parameters += [dict(kernel.get("parameters") or {}) for kernel in told]
         result.ablations += [readable_ablation(report.path, verdict.launch, failed) for verdict in verdicts]
         result.errors += [Unread(str(report.path), str(error)) for error in failed]
-    result.verdicts = as_recorded(result.verdicts, parameters)
     return result
 
 

@@ -6,6 +6,7 @@ Plain data; pandas is not imported for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,6 +20,12 @@ MERGE = "merge launches or use a graph: launch latency dominates"
 """The first change of a launch that is over before a change within it could matter."""
 IN_ACCOUNT = {"tail": ("tail", "no_cta"), "slow_path": WORK, "no_tensor_work": WORK}
 """Parts of an account that hold what a change acts on, where its name is another."""
+
+
+def idle_pct(account: Mapping[str, float], part: str) -> float | None:
+    """What ``part`` takes of ``account``; None where it is no idle part of it."""
+    names = [name for name in IN_ACCOUNT.get(part, (part,)) if name not in WORK and name in account]
+    return account[names[0]] if names else None
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,7 @@ class LaunchVerdict:
     def pct_of(self, part: str) -> float | None:
         """What a part takes, in percent of kernel time, as measured where it was; None where it is
         no idle part of the account."""
-        if part in self.measured:
-            return self.measured[part]
-        names = [name for name in IN_ACCOUNT.get(part, (part,)) if name not in WORK]
-        return next((self.account[name] for name in names if self.account and name in self.account), None)
+        return self.measured[part] if part in self.measured else idle_pct(self.account or {}, part)
 
     def places_of(self, part: str) -> list[Place]:
         """The hottest places of a part."""

@@ -139,7 +139,9 @@ def try_command(verdict: LaunchVerdict, argv: Sequence[str]) -> str:
     triton = verdict.kernel.isidentifier() and any(
         (place.file or "").endswith(".py") for some in verdict.where.values() for place in some
     )
-    return f"ncubble try --kernel '^{verdict.kernel}$' -- {shlex.join(argv) or 'CMD'}" if triton else ""
+    # A manifest has ~ for the home directory, which no shell expands within quotes.
+    words = [f"~/{shlex.quote(word[2:])}" if word.startswith("~/") else shlex.quote(word) for word in argv]
+    return f"ncubble try --kernel '^{verdict.kernel}$' -- {' '.join(words) or 'CMD'}" if triton else ""
 
 
 def sentence(verdict: LaunchVerdict) -> str:

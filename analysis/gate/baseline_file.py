@@ -26,7 +26,7 @@ LOCKED_S = 60.0
 """Seconds to wait for another process that is recording, which takes less than one second."""
 _REMEDY = "restore the file from version control, or record it again with `ncubble baseline --force`"
 _NAME = re.compile(r"(?s:.*)\.json")
-_RECORD = "record one with `ncubble baseline RUN…`"
+_RECORD = "record one with `ncubble baseline RUN…`, or name another with --baseline"
 
 
 def load(path: Path) -> Baseline:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.analysis.account.parts import PARTS, WORK, display_order, part_label
 from ncubble.analysis.diagnosis.groups import UNJUDGED, main_cause
+from ncubble.analysis.diagnosis.verdict import idle_pct
 from ncubble.analysis.diagnosis.words import biggest_bubble
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.text.values import duration, fixed, number, short_name
@@ -38,8 +39,7 @@ class LaunchColumns:
     GPU model, -1 where it is not known.
 
     ``values`` has a column for each of SUMS and MEANS, NaN where not collected; ``accounts`` one
-    for each of ``parts``, NaN in all of them where a launch has no account; ``cause_pct`` is what
-    the cause costs.
+    for each of ``parts``, NaN in all of them where a launch has no account.
     """
 
     kernels: list[str]
@@ -47,7 +47,6 @@ class LaunchColumns:
     device: Codes
     causes: list[str]
     cause: Codes
-    cause_pct: Floats
     tensor: NDArray[np.bool_]
     values: Floats
     parts: list[str]
@@ -72,7 +71,6 @@ class LaunchColumns:
             known[1:][models] - 1,
             causes,
             plain[cause],
-            packed.numbers("cause_pct"),
             np.array([unit == "tensor" for unit in tensor], bool)[units],
             values,
             parts,
@@ -163,7 +161,7 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     those of ``kinds_of``. With ``count``, and ``judged``, the launches whose cause is known.
 
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
-    None. ``cause_pct`` is the mean of the launches with that cause.
+    None. ``cause_pct`` is what the cause takes of the account of all.
     """
     packed = LaunchRows.of(rows)
     values, time = columns.values[places], columns.of(SUMS[0])[places]
@@ -171,13 +169,12 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     account = _account(columns, places, time)
     alike, judged = _main(columns, places, time)
     typical = rows[int(alike[np.nan_to_num(time[alike]).argmax()])]
-    cost = mean_of_columns(columns.cause_pct[places[alike], None], time[alike])[0]
     bubble = biggest_bubble(account)
     shares = [(name, round(account[name], 4)) for name in display_order(account)]
     known: dict[str, Any] = {name: _rounded(value) for name, value in zip((*SUMS, *MEANS), totals, strict=True)}
     known |= {name: typical.get(name) for name in TYPICAL}
     known |= {
-        "cause_pct": _rounded(cost),
+        "cause_pct": _rounded(idle_pct(account, str(typical.get("cause_key")))),
         "account": shares,
         "measured": shares if all(packed.distinct("measured")) else None,
         "bubble": part_label(bubble[0]) if bubble else None,
@@ -230,7 +227,7 @@ def _shared(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in given)}
 
 
-def _rounded(value: float) -> float | None:
+def _rounded(value: float | None) -> float | None:
     known = number(value)
     return None if known is None else round(known, 4)
 
@@ -246,16 +243,24 @@ UNSPLIT = [part.name for part in PARTS.values() if part.kind == "rest"]
 """The part of idle time without samples to split it."""
 
 
+class Loss(NamedTuple):
+    """What a part of a kernel's bubbles costs, in percent of a whole loss."""
+
+    part: str
+    kernel: str
+    pct: float
+
+
 @dataclass(frozen=True)
 class Headline:
     """Of some launches: the time of all, and what of it is lost. A kernel that ran on several of
     ``devices`` (GPU models) is counted once.
 
-    ``lost_ns`` of ``judged_ns``, the time of launches with an account. ``part`` in ``kernel`` has
-    ``largest_pct`` of the loss; ``unsplit_pct`` of it lies in accounts without samples. Tensor:
-    kernels whose counted unit is the tensor pipe, their time, and how much of it the pipe is busy
-    (None without such). ``unjudged`` launches lack an account or a duration; their known time is
-    the rest of ``time_ns``.
+    ``lost_ns`` of ``judged_ns``, the time of launches with an account. ``losses``: the largest of a
+    tensor kernel, then the largest of all, where that is another; ``unsplit_pct`` of the loss lies
+    in accounts without samples. Tensor: kernels whose counted unit is the tensor pipe, their time,
+    and how much of it the pipe is busy (None without such). ``unjudged`` launches lack an account
+    or a duration; their known time is the rest of ``time_ns``.
     """
 
     launches: int
@@ -264,9 +269,7 @@ class Headline:
     time_ns: float
     judged_ns: float
     lost_ns: float
-    part: str
-    kernel: str
-    largest_pct: float
+    losses: list[Loss]
     unsplit_pct: float
     tensor_ns: float
     tensor_busy_pct: float | None
@@ -293,10 +296,12 @@ class Headline:
     @property
     def place(self) -> str:
         """Where most of it is lost; empty where nothing is, or no part is known."""
-        if not self.part or self.lost_pct < LEAST_PCT:
-            return ""
-        share, where = fixed(self.largest_pct, 0), f"{part_label(self.part)} in {short_name(self.kernel, 48)}"
-        return f"most of it ({share} %) to {where}" if self.largest_pct > MOST_PCT else f"{share} % of it to {where}"
+        words, of_it = [], " of it"
+        for part, kernel, pct in self.losses if self.lost_pct >= LEAST_PCT else ():
+            share = f"most{of_it} ({fixed(pct, 0)} %)" if pct > MOST_PCT else f"{fixed(pct, 0)} %{of_it}"
+            words.append(f"{share} to {part_label(part)} in {short_name(kernel, 48)}")
+            of_it = ""
+        return ", ".join(words)
 
     @property
     def tensor(self) -> str:
@@ -331,7 +336,7 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
     tensor = columns.tensor[chosen] & ~np.isnan(time)
     known = tensor & ~np.isnan(busy)
     weight = float(time[known].sum())
-    kernel, part, largest, unsplit = _largest(columns, chosen[judged & (lost > 0.0)])
+    losses, unsplit = _largest(columns, chosen[judged & (lost > 0.0)])
     return Headline(
         len(chosen),
         len(np.unique(columns.kernel[chosen])),
@@ -339,9 +344,7 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
         float(np.nansum(time)),
         float(time[judged].sum()),
         float(lost[judged].sum()),
-        part,
-        kernel,
-        largest,
+        losses,
         unsplit,
         float(time[tensor].sum()),
         float((busy[known] * time[known]).sum() / weight) if weight else None,
@@ -349,22 +352,24 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
     )
 
 
-def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[str, str, float, float]:
-    """The kernel and the part of its bubbles that cost most, its percent of the whole loss, and the
-    percent that is not split into causes."""
+def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[list[Loss], float]:
+    """``Headline.losses``, and the percent of the whole loss that is not split into causes."""
     bubbles = [place for place, name in enumerate(columns.parts) if name not in WORK]
     if not len(lossy) or not bubbles:
-        return "", "", 0.0, 0.0
+        return [], 0.0
     time, kernel, count = columns.of("duration_ns")[lossy], columns.kernel[lossy], len(columns.kernels)
     parts = [np.bincount(kernel, np.nan_to_num(columns.accounts[lossy, place]) * time, count) for place in bubbles]
     table = np.column_stack(parts)
     total = float(table.sum())
     if not total > 0.0:
-        return "", "", 0.0, 0.0
+        return [], 0.0
     coarse = [place for place, part in enumerate(bubbles) if columns.parts[part] in UNSPLIT]
     unsplit = 100.0 * float(table[:, coarse].sum()) / total
     table[:, coarse] = 0.0
-    first, part = divmod(int(table.argmax()), len(bubbles))
-    if not table[first, part] > 0.0:
-        return "", "", 0.0, unsplit
-    return columns.kernels[first], columns.parts[bubbles[part]], 100.0 * float(table[first, part]) / total, unsplit
+    of_tensor = table * (np.bincount(kernel, columns.tensor[lossy], count) > 0)[:, None]
+    places = dict.fromkeys(divmod(int(one.argmax()), len(bubbles)) for one in (of_tensor, table))
+    losses = [
+        Loss(columns.parts[bubbles[part]], columns.kernels[name], 100.0 * float(table[name, part]) / total)
+        for name, part in places
+    ]
+    return [loss for loss in losses if loss.pct >= LEAST_PCT], unsplit

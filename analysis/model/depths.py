@@ -50,9 +50,7 @@ def _notes(launch: Launch, now: Pipeline | Unidentified) -> list[str]:
     if counted is not None and counted.unit != "tensor":
         notes.append(f"no tensor work: percentages are of the {counted.unit} pipe")
     if now.stages_from == "sass":
-        notes.append(
-            f"the present depth, {now.stages}, is inferred from the code ({now.evidence}); --stages overrides it"
-        )
+        notes.append(f"the code shows a depth of {now.stages} ({now.evidence})")
     return [*notes, *_residency_notes(now), *_refusal_notes(now)]
 
 

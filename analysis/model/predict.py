@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+from ncubble.analysis.account.occupancy_limits import kib
 from ncubble.analysis.model.pipeline import GROUP, Pipeline, sharing
 from ncubble.analysis.model.simulation import (
     COMMIT,
@@ -109,7 +110,7 @@ def chosen_depth(shares: Mapping[int, float]) -> int:
 def refusal(now: Pipeline, stages: int) -> str:
     """Why nothing is predicted for this depth; empty where something is."""
     if now.residency and now.residency.ctas(stages) < 1:
-        return f"more shared memory than the {now.residency.cta_B:.0f} B that a CTA may have"
+        return f"more shared memory than the {kib(now.residency.cta_B)} that a CTA may have"
     if now.plain:
         return "not identified, because tiles go through registers: a ring of asynchronous copies is a different loop"
     if stages == 1 and now.compiled and now.stages > 1:

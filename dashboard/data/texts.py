@@ -53,8 +53,8 @@ class Texts:
         """Launches that match every word of ``search``, each a regular expression in which case
         does not count.
 
-        ``^`` and ``$`` stand for begin and end of one value. A word that is no regular expression
-        is looked for as text.
+        ``^`` and ``$`` stand for begin and end of one value. A word that is not a regular
+        expression is searched as text.
         """
         keep: Mask = np.ones(len(self.rows), bool)
         plain: list[str] = []
@@ -64,7 +64,7 @@ class Texts:
             except pa.ArrowInvalid:
                 plain.append(word)
                 keep &= self._found(pc.match_substring, word)
-        return keep, tuple(f"“{word}” is no regular expression and is looked for as plain text." for word in plain)
+        return keep, tuple(f"“{word}” is not a regular expression: searched as plain text." for word in plain)
 
     def _found(self, match: Callable[..., Any], word: str) -> Mask:
         """Launches with a field of ``SEARCHED`` in which ``match`` finds a word. Each value is

@@ -244,7 +244,7 @@ def test_what_is_no_regular_expression_is_said(served: str, open_page: Open) -> 
     page = open_page(f"{served}/?sort=nowhere")
     expect(page.locator("#query-said")).to_contain_text("1 sort order of this address cannot be read")
     page.locator("#search").fill("onerror=(")
-    expect(page.locator("#query-said")).to_contain_text("is no regular expression")
+    expect(page.locator("#query-said")).to_contain_text("is not a regular expression")
     expect(page.locator("#match-count")).to_contain_text("0 of 8 launches")
 
 

@@ -82,11 +82,10 @@ def change(value: float | None) -> str:
 def fails(metric: KeptMetric) -> str:
     """The value beyond which a metric fails, with the change that it stands for; empty where it is
     not gated."""
-    if metric.threshold is None or metric.decision_pct is None:
+    if metric.threshold is None or not metric.baseline_mean:
         return ""
-    below = metric.better == "higher"
-    at = amount(metric.threshold, metric.unit)
-    return f"{'below' if below else 'above'} {at} ({'-' if below else '+'}{metric.decision_pct:.2f} %)"
+    pct = 100.0 * (metric.threshold / metric.baseline_mean - 1.0)
+    return f"{'below' if pct < 0.0 else 'above'} {amount(metric.threshold, metric.unit)} ({change(pct)})"
 
 
 def commit(point: Point) -> str:

@@ -95,7 +95,8 @@ def _head(history: History) -> Component:
     answer = "No kernel failed at its last check."
     if lost:
         worst = max(lost, key=lambda kernel: abs(kernel.decided.change_pct or 0.0))
-        answer = f"{len(lost)} of {named} failed, most {short_name(worst.label)}: {decided(worst)}."
+        most = "most " if len(lost) > 1 else ""
+        answer = f"{len(lost)} of {named} failed, {most}{short_name(worst.label)}: {decided(worst)}."
     if history.folder == CHECKS:
         answer = f"{answer} {SHIPPED}"
     return ui.page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where, answer=answer)

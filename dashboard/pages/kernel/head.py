@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of, setmaxnreg
+from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, kib, limits_of, setmaxnreg
 from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color, part_style
 from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
@@ -114,14 +114,14 @@ def provenance(view: LaunchView) -> Component:
     manifest = report.run.manifest
     capability = f" (CC {launch.compute_capability})" if launch.compute_capability else ""
     sizes = [values.number(size) for size in (launch.smem_static_B, launch.smem_dynamic_B)]
-    memory = sum(size or 0.0 for size in sizes) / 1024
+    memory = kib(sum(size or 0.0 for size in sizes))
     pairs = [
         ("GPU", f"{values.text(launch.device)}{capability}"),
         ("SM clock", values.frequency(launch.sm_clock_hz)),
         ("clocks", clock_control(manifest.ncu_argv, manifest.argv)),
         ("grid × block", f"{values.text(launch.grid)} × {values.text(launch.block)}"),
         ("registers", values.fixed(launch.registers, 0)),
-        ("shared memory", values.NOT_COLLECTED if sizes == [None, None] else f"{memory:.1f} KiB"),
+        ("shared memory", values.NOT_COLLECTED if sizes == [None, None] else memory),
         ("Nsight Compute", values.text(launch.ncu_version)),
         ("replay passes", _passes(view)),
         ("sampling interval", values.duration(sampling_interval_ns(view.launch.timeline))),

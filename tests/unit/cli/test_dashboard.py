@@ -192,7 +192,7 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
 
     monkeypatch.setattr("ncubble.dashboard.app.app.open_server", bind)
     monkeypatch.setattr(show, "_serve", lambda server, token=None: served.append((server, token)))
-    monkeypatch.setattr("ncubble.api.reporting.report", lambda paths, progress=None: LaunchReport([], []))
+    monkeypatch.setattr("ncubble.api.reporting.report", lambda *_, progress=None: LaunchReport([], []))
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     show.demo(0, False)
@@ -270,7 +270,7 @@ def test_the_demo_says_which_launches_only_the_dashboard_shows(
     show.demo(0, False)
     out, err = capsys.readouterr()
     assert out.startswith("tiled_matmul")
-    assert "the dashboard shows 9 launches: these 1, and 8 recorded" in " ".join(err.split()), "two ranks of four"
+    assert "shows 9 launches: 1 recorded on an H200, and 8 on an H100" in " ".join(err.split()), "two ranks of four"
 
 
 def test_the_demo_ends_with_a_bubble_its_change_and_the_line_of_a_planted_regression(

@@ -193,6 +193,9 @@ def test_launches_of_several_shapes_are_named_by_the_dimensions_that_differ():
 def test_the_same_shape_again_is_named_by_its_folder_too():
     launches = labelled("gemm s=1", "gemm s=1", "gemm s=1", shapes=SHAPES[:3])
     assert short_labels(launches) == ["gemm k=512 (0)", "gemm k=1024", "gemm k=512 (2)"]
+    again = [replace(launch, report=f"/r/{place}/run") for launch, place in zip(launches, "abc", strict=True)]
+    assert short_labels(again) == ["gemm k=512 (a/run)", "gemm k=1024", "gemm k=512 (c/run)"]
+    assert full_labels(again)[0] == "gemm s=1 k=512 (a/run)"
 
 
 @pytest.mark.parametrize("details", [False, True])

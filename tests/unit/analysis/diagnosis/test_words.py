@@ -122,3 +122,9 @@ def test_idle_time_that_is_not_split_is_not_called_a_share_of_itself() -> None:
     unsplit = {"unit_busy": 53.3, "idle": 46.7}
     said = words.sentence(verdict("k", 1e5, "unknown", account=unsplit, unit="dram"))
     assert said.endswith("46.7 % of the time is idle; the report lacks the counters to say what to change.")
+
+
+def test_a_shell_finds_the_home_directory_in_the_command_that_tries_a_kernel() -> None:
+    triton = replace(verdict("gemm", 1e6, "data_wait"), where={"data_wait": [Place("gemm.py", 7, "", 10.0)]})
+    command = words.try_command(triton, ["python", "~/my work/run.py", "a b"])
+    assert command == "ncubble try --kernel '^gemm$' -- python ~/'my work/run.py' 'a b'"

@@ -59,8 +59,9 @@ def test_sums_means_and_what_differs() -> None:
 
 def test_a_judged_launch_gives_the_cause_however_short_it_is() -> None:
     unknown = row(9e3, "unknown", cause_pct=None, account=[])
-    found = together([unknown, row(1e3, "issue", cause_pct=30.0), row(2e3, "issue (measured)", cause_pct=15.0)])
-    assert (found["cause"], found["cause_pct"], found["judged"]) == ("issue (measured)", 20.0, 2)
+    measured = row(2e3, "issue (measured)", cause_key="issue", account=[["tensor_busy", 40.0], ["issue", 60.0]])
+    found = together([unknown, row(1e3, "issue"), measured])
+    assert (found["cause"], found["cause_pct"], found["judged"]) == ("issue (measured)", 40.0, 2)
     assert together([unknown, unknown])["cause"] == "unknown"
     assert main_cause(["unknown", "issue"], [9.0, 0.0]) == "issue"
 

@@ -58,7 +58,7 @@ def test_what_cannot_be_told_is_null_with_the_reason(known: Depths) -> None:
     assert known.predicted[8] is None
     notes = "\n".join(known.notes)
     assert "depth 1: not identified, because the compiler" in notes
-    assert "depth 8: more shared memory than the 232448 B" in notes
+    assert "depth 8: more shared memory than the 227 KiB" in notes
     assert "leaves 1 instead of 2 CTAs per SM at depths 4, 5, 6 and 7" in notes
 
 

@@ -162,7 +162,7 @@ def test_the_shallowest_of_nearly_equal_depths_is_chosen(predicted: dict[int, fl
 def test_a_depth_that_cannot_be_told_is_refused_with_the_reason() -> None:
     assert refusal(PAIR, 7) == "" and predict(PAIR, 7) is not None
     assert predict(PAIR, 8) is None
-    assert refusal(PAIR, 8) == "more shared memory than the 232448 B that a CTA may have"
+    assert refusal(PAIR, 8) == "more shared memory than the 227 KiB that a CTA may have"
     compiled = replace(FED, compiled=True)
     assert "plain loads" in refusal(compiled, 1) and refusal(compiled, 3) == ""
     assert refusal(replace(compiled, stages=1), 2) == ""

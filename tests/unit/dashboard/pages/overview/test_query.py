@@ -76,7 +76,7 @@ def test_every_word_is_a_regular_expression_over_the_fields(search: str, found: 
 
 def test_what_is_no_regular_expression_is_looked_for_as_text_and_said() -> None:
     assert names("?q=(unclosed") == []
-    assert "“(unclosed” is no regular expression" in said("?q=(unclosed")
+    assert "“(unclosed” is not a regular expression" in said("?q=(unclosed")
     assert said("?q=fine") == ""
 
 
