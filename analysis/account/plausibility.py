@@ -158,6 +158,11 @@ def _differ(one: float, other: float, tolerance: float) -> bool:
     return known and not math.isclose(one, other, rel_tol=tolerance)
 
 
+def _ending(launch: Launch, suffix: str) -> dict[str, float]:
+    """The launch's scalars whose names end so."""
+    return {name: value for name, value in launch.scalars.items() if name.endswith(suffix)}
+
+
 def _end(launch: Launch) -> Iterator[str]:
     """Law: ncu ends a session with its last words, writes each launch once and in order, and a
     rule that ran says something; so do all reports. A cut between two blocks shows where it is
@@ -183,10 +188,9 @@ def _clock(launch: Launch) -> Iterator[str]:
 
 def _rates(launch: Launch) -> Iterator[str]:
     """Law: a rate times the duration is its counter; to ``RATE_TOLERANCE``."""
-    for name, rate in launch.scalars.items():
-        counter = name.removesuffix(".per_second")
-        total = rate * launch.identity.duration_ns * 1e-9
-        if counter != name and _differ(launch.value(counter), total, RATE_TOLERANCE):
+    for name, rate in _ending(launch, ".per_second").items():
+        counter, total = name.removesuffix(".per_second"), rate * launch.identity.duration_ns * 1e-9
+        if _differ(launch.value(counter), total, RATE_TOLERANCE):
             yield f"{counter} is {launch.value(counter):.6g}, but its rate times the duration is {total:.6g}"
 
 
@@ -194,7 +198,7 @@ def _shares(launch: Launch) -> Iterator[str]:
     """Law: no unit is busy for longer than the elapsed time; to ``PCT_RANGE``."""
     known = {"tensor": TENSOR, **PIPES, **MEMORY}
     shares = {unit: utilization(launch, stems) for unit, stems in known.items()}
-    shares |= {name: value for name, value in launch.scalars.items() if name.endswith(_OF_PEAK)}
+    shares |= _ending(launch, _OF_PEAK)
     low, high = PCT_RANGE
     yield from (
         f"{name} is busy for {pct:.4g} % of the time" for name, pct in shares.items() if pct < low or pct > high
@@ -205,10 +209,9 @@ def _busy_cycles(launch: Launch) -> Iterator[str]:
     """Law: the share of active cycles and that of elapsed ones count the same busy cycles.
     Exact."""
     active, elapsed = (launch.value(f"sm__cycles_{which}.avg") for which in ("active", "elapsed"))
-    for name, of_elapsed in launch.scalars.items():
+    for name, of_elapsed in _ending(launch, ELAPSED).items():
         of_active = launch.value(name.removesuffix(ELAPSED) + ACTIVE)
-        of_an_sm = name.startswith("sm__") and name.endswith(ELAPSED) and elapsed > 0
-        if of_an_sm and _differ(of_elapsed, of_active * active / elapsed, EXACT):
+        if name.startswith("sm__") and elapsed > 0 and _differ(of_elapsed, of_active * active / elapsed, EXACT):
             yield f"{name} is {of_elapsed:.6g} %, but of active cycles {of_active:.6g} %"
 
 
@@ -227,9 +230,9 @@ def _dram(launch: Launch) -> Iterator[str]:
 def _units(launch: Launch) -> Iterator[str]:
     """Law: a sum over all SMs, or parts of them, is their number times the average. Exact."""
     sms = launch.first(_SMS)
-    for name, total in launch.scalars.items():
+    for name, total in _ending(launch, ".sum").items():
         number = sms * _PER_SM.get(name.partition("__")[0], math.nan)
-        if name.endswith(".sum") and _differ(total, number * launch.value(name[:-4] + ".avg"), EXACT):
+        if _differ(total, number * launch.value(name[:-4] + ".avg"), EXACT):
             yield f"{name} is {total:.6g}, which is not {number:.0f} times its average"
 
 
@@ -238,7 +241,7 @@ def _proportions(launch: Launch) -> Iterator[str]:
     the average; to ``PROPORTION_TOLERANCE``. Not of DRAM channels of unlike width (B200)."""
     uneven = "dram__" if launch.value(_WIDTH.format("max")) > launch.value(_WIDTH.format("avg")) else "-"
     for name, high in launch.scalars.items():
-        match = _ROLLUP.fullmatch(name)
+        match = _ROLLUP.fullmatch(name) if ".max." in name else None
         if match and match[2] == "max" and match[3] in _PROPORTIONAL and not name.startswith(uneven):
             names = f"{match[1]}.avg{match[3]}", f"{match[1]}.max", f"{match[1]}.avg"
             mean, most, average = map(launch.value, names)
@@ -313,9 +316,8 @@ def _means(launch: Launch) -> Iterator[str]:
         values = series(launch.timeline, name)
         values = values[(values.index >= 0) & (values.index <= launch.identity.duration_ns)]
         mean, pct = values.mean(), utilization(launch, stems)
-        if len(values) < FEW_POINTS or not max(mean, pct) > FEW_PCT:
-            continue
-        if abs(math.log(max(mean, EXACT) / max(pct, EXACT))) > most:
+        enough = len(values) >= FEW_POINTS and max(mean, pct) > FEW_PCT
+        if enough and abs(math.log(max(mean, EXACT) / max(pct, EXACT))) > most:
             yield f"the series {name} averages {mean:.4g} %, but its counter is {pct:.4g} %"
 
 
@@ -380,24 +382,18 @@ def _identity(launch: Launch) -> Iterator[str]:
 def _hollow(launch: Launch) -> Iterator[str]:
     """Law: what was measured has a value or a series, and a series with an average has samples.
     A launch of ``FEW_SAMPLES`` may lack series; how many it had to have, an interval of 0 leaves
-    open."""
+    open. Totals, and series of other sections, may come without samples (RTX 5090)."""
     names = launch.identity.without_value.split()
     interval = launch.value("profiler__pmsampler_interval_time")
-    sampled = {name for name in launch.scalars if series_prefix().match(name)}
+    sampled = {short_name(name) for name in launch.scalars if series_prefix().match(name) and name[-4:] != ".sum"}
     if not launch.identity.duration_ns > FEW_SAMPLES * interval > 0:
         names = [name for name in names if not series_prefix().match(name)]
     elif launch.timeline.empty:
         yield "PM sampling ran, but no series has samples"
-    elif lost := sorted(_short(sampled) - set(launch.timeline["metric"].unique())):
+    elif lost := sorted(sampled & set(series_names().values()) - set(launch.timeline["metric"].unique())):
         yield from (f"the report has no sampling times for {name}" for name in lost)
     if names:
         yield f"{len(names)} metrics have neither value nor series: {', '.join(names[:MOST_NAMED])}"
-
-
-def _short(sampled: Iterable[str]) -> set[str]:
-    """Known short names of series. Totals, and series of other sections, may come without samples
-    (RTX 5090)."""
-    return {short_name(name) for name in sampled if not name.endswith(".sum")} & set(series_names().values())
 
 
 def _lacking(launch: Launch) -> Iterator[str]:
@@ -463,9 +459,8 @@ def _estimates(launch: Launch) -> Iterator[str]:
     """Law: an optimization gives back from nothing to all of the time; so do all reports."""
     columns = launch.rules[["rule", "kind", "speedup_pct", "speedup_kind"]]
     for name, kind, pct, scope in columns.itertuples(index=False):
-        if math.isnan(pct) and not scope:
-            continue
-        if not (kind == "optimization" and scope in ("local", "global") and 0 <= pct <= 100):
+        estimates = scope or not math.isnan(pct)
+        if estimates and not (kind == "optimization" and scope in ("local", "global") and 0 <= pct <= 100):
             scoped = f"{kind or 'of unknown kind'}, {scope or 'neither local nor global'}"
             yield f"Nsight's rule {name} ({scoped}) estimates a gain of {pct:g} %"
 
@@ -492,11 +487,6 @@ def _pace(launch: Launch) -> Iterator[str]:
         usual = float(np.median(steps)) if len(steps) else 0.0
         if len(steps) > 1 and (steps[0] > 4 * usual or np.ptp(steps[1:]) > PACE_TOLERANCE * usual):
             yield f"samples of a series are {steps.min()} to {steps.max()} ns apart"
-
-
-def _rollups(launch: Launch) -> Iterator[str]:
-    """Law: ``disagreements``."""
-    return disagreements(launch.scalars)
 
 
 def disagreements(scalars: Mapping[str, float]) -> Iterator[str]:
@@ -526,7 +516,8 @@ def _wrong(share: str, values: Mapping[str, float]) -> str:
 
 DAMAGE = (
     *(_end, _samples, _whole_counts, _identity, _hollow, _lacking, _sizes, _occupancy, _rules, _estimates),
-    *(_rollups, _proportions, _busy_cycles, _units, _dram, _straight_code, _opcodes),
+    lambda launch: disagreements(launch.scalars),
+    *(_proportions, _busy_cycles, _units, _dram, _straight_code, _opcodes),
 )
 DAMAGE_OR_RUNS = _clock, _rates, _shares, _achieved, _mmas, _code, _timeline, _pace, _means, _selected, _span
 """Checks whose values may be of passes that saw different runs."""

@@ -29,8 +29,7 @@ from ncubble.profiling.runs import find_runs
 from ncubble.profiling.scratch import abandoned, scratch
 
 BATCH = 32
-"""Maximum reports of a request: limits what a death costs. Each starts a native reader anew, which
-takes as long as to read four small reports."""
+"""Maximum reports of a request: limits what a death costs."""
 TURNS = 2
 """Minimum requests per worker, so that no worker waits long for the last."""
 SILENT_S = 660.0

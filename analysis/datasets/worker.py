@@ -21,6 +21,7 @@ import pyarrow as pa
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.rows import failed_rows, report_rows
 from ncubble.analysis.diagnosis import results
+from ncubble.analysis.report.reading import NativeReader
 from ncubble.analysis.report.report import open_found
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes import answer_requests, limit_memory
@@ -83,6 +84,7 @@ def serve(request: dict[str, Any], moved: Callable[[], None]) -> dict[str, Any]:
 def main() -> None:
     """Serve requests from stdin until it closes."""
     limit_memory(MEMORY_LIMIT_B)
+    NativeReader.spare = []
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     answer_requests(serve)

@@ -110,16 +110,16 @@ def where(account: BubbleAccount, found: Evidence) -> dict[str, list[Place]]:
     if wasted := overfetch(found, account):
         shares["unit_busy"] = wasted.pct, weights["data_wait"] + weights["copy_cost"]
     known = {part: (pct, at) for part, (pct, at) in shares.items() if pct >= NEGLIGIBLE_PCT and at is not None}
-    places = {part: hottest(found.source, at, pct) for part, (pct, at) in known.items()}
-    return {part: there for part, there in places.items() if there}
+    return {part: there for part, (pct, at) in known.items() if (there := hottest(found.source, at, pct))}
 
 
 def _quoted(places: dict[str, list[Place]], files: Mapping[str, str]) -> dict[str, list[Place]]:
     """Places with the text of their lines."""
 
     def quoted(place: Place) -> Place:
-        text = files.get(place.file or "") if place.line else None
-        return replace(place, text=_line(text, place.line)) if text and place.line else place
+        line = place.line or 0
+        lines = _split(files.get(place.file or "", ""))[line - 1 : line] if line else []
+        return replace(place, text=lines[0].strip()[:LONGEST]) if lines else place
 
     return {part: [quoted(place) for place in some] for part, some in places.items()}
 
@@ -127,11 +127,6 @@ def _quoted(places: dict[str, list[Place]], files: Mapping[str, str]) -> dict[st
 @lru_cache(maxsize=64)
 def _split(text: str) -> list[str]:
     return text.splitlines()
-
-
-def _line(text: str, place: int) -> str:
-    lines = _split(text)
-    return lines[place - 1].strip()[:LONGEST] if place <= len(lines) else ""
 
 
 def hottest(source: pd.DataFrame, weights: np.ndarray, pct: float) -> list[Place]:
@@ -148,8 +143,9 @@ def hottest(source: pd.DataFrame, weights: np.ndarray, pct: float) -> list[Place
     ascending = np.argsort(weights, kind="stable")
     heaviest[line_of[ascending]] = ascending  # of several rows of a place, the last one written stays
     top = [number for number in np.argsort(-sums, kind="stable")[:PLACES] if sums[number] > 0]
-    rows = ((source.iloc[heaviest[number]], float(sums[number] / total)) for number in top)
-    return [Place(row["file"] or None, int(row["line"]) or None, row["sass"], pct * share) for row, share in rows]
+    places = (source[name].to_numpy()[heaviest[top]].tolist() for name in ("file", "line", "sass"))
+    found = zip(*places, (sums[top] / total).tolist(), strict=True)
+    return [Place(file or None, line or None, sass, pct * share) for file, line, sass, share in found]
 
 
 def _at_what_runs(source: pd.DataFrame, weights: np.ndarray) -> np.ndarray:

@@ -337,7 +337,7 @@ def steps_of(
         last = first
     reading, products = _LoopReading(), 0.0
     for row in context.loop:
-        for part, share in own[row].items():
+        for part, share in own.get(row, {}).items():
             reading.work(part, share)
         if executed[row] < RAN * most:
             continue

@@ -87,9 +87,7 @@ def predict(now: Pipeline, stages: int) -> Prediction | None:
         return Prediction(now.busy_pct, now.elapsed, now.busy_pct, now.busy_pct)
     if refusal(now, stages):
         return None
-    ratio = max(_cycles(now, stages) / _cycles(now, now.stages), now.busy_pct / 100.0)
-    if ratio < 1.0:
-        ratio = max(ratio, min(1.0, now.memory))
+    ratio = max(_cycles(now, stages) / _cycles(now, now.stages), now.busy_pct / 100.0, min(1.0, now.memory))
     share, margin = now.busy_pct / ratio, margin_of(now, stages)
     low, high = min(share, max(LEAST_SHARE, share - margin)), min(100.0, share + margin)
     return Prediction(share, now.elapsed * ratio, low, high)
@@ -151,9 +149,8 @@ def _fitted(now: Pipeline) -> SimulatedLoop:
     target = now.elapsed / _waves(now, now.ctas) / now.iterations
     usual = next(one for name in (now.measured_on, LATENCY_OF) if (one := _chip_latency(name)))
     loop = at_depth(loop_of(now), now, now.stages, now.ctas)
-    shown = _with_flight(loop, target, now.waiting * now.cycle)
     longest = math.inf if now.waiting > MOSTLY and now.memory < FULL else usual.high
-    flown = replace(loop, flight=min(max(shown.flight, usual.low), longest))
+    flown = _with_flight(loop, target, now.waiting * now.cycle, usual.low, longest)
     most = OVER * max(target, simulate(replace(loop, flight=0.0)).cycle)
     if simulate(flown).cycle > most:  # such a long flight would show
         flown = _with_flight(loop, most)
@@ -165,16 +162,18 @@ def _waves(now: Pipeline, ctas: float) -> int:
     return max(1, math.ceil(now.grid / ctas - FULL_WAVE))
 
 
-def _with_flight(loop: SimulatedLoop, target: float, most_waited: float = math.inf) -> SimulatedLoop:
-    """The loop with the longest flight at which an iteration takes less than ``target`` cycles, and
-    waits for less than ``most_waited``."""
+def _with_flight(
+    loop: SimulatedLoop, target: float, most_waited: float = math.inf, least: float = 0.0, most: float = math.inf
+) -> SimulatedLoop:
+    """The loop with the longest flight, from ``least`` to ``most``, at which an iteration takes
+    less than ``target`` cycles, and waits for less than ``most_waited``."""
     shortest, longest = 0.0, target * (loop.ahead + 1)
-    while longest - shortest > target / FINE:
+    while longest - shortest > target / FINE and longest > least and shortest < most:
         flight = (shortest + longest) / 2
         run = simulate(replace(loop, flight=flight))
         fits = run.cycle < target and run.waited < most_waited
         shortest, longest = (flight, longest) if fits else (shortest, flight)
-    return replace(loop, flight=shortest)
+    return replace(loop, flight=min(max(shortest, least), most))
 
 
 def _with_work(loop: SimulatedLoop, target: float, bounds: tuple[float, float]) -> SimulatedLoop:

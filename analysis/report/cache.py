@@ -170,8 +170,8 @@ def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
         if hashlib.sha256(data).hexdigest() != json.loads((file.parent / DIGESTS).read_bytes())[file.name]:
             raise ValueError("its content has changed")
         table = pq.ParquetFile(pa.BufferReader(data))  # imports less than pandas does
-        rows = table.read() if launch is None else _of_launch(table, launch)
-        frame: pd.DataFrame = rows.to_pandas()
+        rows = table.read(use_threads=False) if launch is None else _of_launch(table, launch)
+        frame: pd.DataFrame = rows.to_pandas(use_threads=False)
         return frame
     except (OSError, ValueError, LookupError) as error:
         discard(file.parent)

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.container import Frame, Source
@@ -228,18 +229,25 @@ class _Crew:
 
 
 class NativeReader:
-    """A process that runs the native reader, started when first needed and again after each
-    death."""
+    """A process that runs the native reader, started when first needed and again after each death.
+
+    It ends with the call that needed it, or goes to ``spare`` where a process has such a list.
+    """
+
+    spare: ClassVar[list[ServingProcess] | None] = None
 
     def __init__(self, time_limit_s: float, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.time_limit_s, self.meanwhile = time_limit_s, meanwhile
-        self.process = ServingProcess("ncubble.analysis.report.native")
+        self.process = self.spare.pop() if self.spare else ServingProcess("ncubble.analysis.report.native")
 
     def __enter__(self) -> NativeReader:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.process.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.spare is None or kind:
+            self.process.close()
+        else:
+            self.spare.append(self.process)
 
     def extract(self, job: Extraction) -> NcubbleError | None:
         """Do one job; returns what went wrong."""

@@ -12,6 +12,7 @@ machine is: no figure is a test.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import re
 import resource
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,8 @@ PUBLISHED = {
     "ingest, nothing known": 2.2,
 }
 """Ratios of processor time to that of the bare reader."""
+PR_SET_CHILD_SUBREAPER = 36
+"""Of ``prctl`` (Linux): processes whose parent has ended become children of this one, and count, too."""
 SETTLED_S = 3.5
 """A file that was just written is not remembered by its time stamps (``ncubble.analysis.report.container``)."""
 Took = tuple[float, float]
@@ -55,8 +59,12 @@ def took(*argvs: Sequence[str], cache: Path) -> Took:
     running = [subprocess.Popen([sys.executable, *argv], env=environment, stdout=subprocess.DEVNULL) for argv in argvs]
     if any(process.wait() for process in running):
         raise SystemExit(f"failed: {argvs}")
+    ended = time.perf_counter()
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return ended - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", default="", metavar="REGEX", help="lines whose name matches, and those before them")
     given = parser.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     found: dict[str, list[Took]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

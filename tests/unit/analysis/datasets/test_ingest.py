@@ -21,6 +21,7 @@ from ncubble.analysis.datasets import worker
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.ingest import ingest
 from ncubble.analysis.diagnosis.results import report_json
+from ncubble.analysis.report.reading import NativeReader
 from ncubble.cli.main import app
 from ncubble.errors import MeasurementError
 from ncubble.recordings import RANKS, REPEATS, ROOT
@@ -109,6 +110,21 @@ def test_a_process_that_hangs_is_ended_and_leaves_nothing(tmp_path: Path, monkey
     (tmp_path / "python").chmod(0o755)
     [(_, error)] = ingest(dataset, [source]).failed
     assert "showed no progress for 0.3 s" in error and not list(temporary.iterdir())
+
+
+def test_a_process_reads_all_its_batches_by_one_native_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(NativeReader, "spare", [])
+    dataset, readers = Dataset.create(tmp_path / "d"), set[int]()
+    for name, path in {"a": SMALL, "b": OTHER}.items():
+        request = {"dataset": str(dataset.folder), "reports": {name: str(path)}, "details": False}
+        assert worker.serve(request, lambda: None)["failed"] == []
+        assert NativeReader.spare is not None
+        (reader,) = NativeReader.spare
+        assert reader.process is not None
+        readers.add(reader.process.pid)
+    reader.close()
+    assert len(readers) == 1
 
 
 def test_an_unfit_machine_ends_the_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
