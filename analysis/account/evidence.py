@@ -26,6 +26,7 @@ from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders
 from ncubble.sass.opcodes import role, width_bytes
+from ncubble.sass.slices import multiplied
 
 WARP = 32
 SECTOR_B = 32
@@ -245,6 +246,15 @@ class Evidence:
         less than 80 % of the arithmetic."""
         total, fused, arithmetic = (self.executions(*names) for names in ((), FUSED, ARITHMETIC))
         return total > 0 and fused >= LEAST_FUSED * total and fused >= MOSTLY * arithmetic
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether most multiply-adds have two factors that were loaded: those of polynomials and
+        filters have a constant, or what was computed before."""
+        rows = [row for row, opcode in enumerate(self.opcodes) if opcode.startswith(FUSED) and self.executed[row] > 0]
+        loads = [row for row, name in enumerate(self.roles) if name in ("load_global", "load_shared")]
+        both = multiplied(self.code.sass, loads, rows, self.code.loop, both=True)
+        return bool(2.0 * self.executed[list(both)].sum() >= self.executed[rows].sum())
 
     @property
     def tiled(self) -> bool:
