@@ -78,6 +78,8 @@ WORKING_PCT = 12.0
 """Busy percent of tensor cores below which another instruction of theirs gains nothing."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
+LAUNCHING_PCT = 50.0
+"""Percent of kernel time in which no SM has a CTA, from which on a launch is mostly latency."""
 LONG_NS = 100_000.0
 """A single warp that runs so long has work to share out; one that prints a line takes 35 µs."""
 SATURATED_PCT = 90.0
@@ -261,7 +263,8 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
     if wasted:
         first = [change for change in first if change.kind not in (NONE, BYTES)]
     told = [*wasted, *first, *rest, *blocked]
-    if found.duration_ns < TINY_NS and told[0].kind != "build":
+    brief = found.duration_ns < TINY_NS or found.launching_pct >= LAUNCHING_PCT
+    if brief and not any(change.kind == "build" for change in told):
         told.insert(0, Change(kind=NONE, text=MERGE))
     return [_worded(change, subject) for change in _once(told)]
 

@@ -73,6 +73,14 @@ def test_a_launch_that_is_over_at_once_is_told_so_before_its_waste():
     assert [change.kind for change in launch_verdict(report.launch(0)).changes[:2]] == ["none", "atomics"]
 
 
+@pytest.mark.parametrize(("with_cta", "told"), [(0.4, ["none"]), (0.9, [])])
+def test_launch_latency_is_told_where_it_takes_half_of_the_time(recorded, monkeypatch, with_cta, told):
+    found = replace(evidence(recorded.launch(COPY_ROWS)), with_cta=with_cta, imbalance_pct=0.0)
+    monkeypatch.setattr(predicted, "evidence", lambda launch: found)
+    bubbles = BubbleAccount(0, "dram", {"tensor_busy": 0.0, "unit_busy": 30.0, "idle": 70.0})
+    assert [change.kind for change in changes_of(recorded.launch(COPY_ROWS), bubbles)] == told
+
+
 def test_the_next_roof_bounds_the_gain():
     found = account_of("l2", data_wait=10.0)
     for dram, gain in ((10.0, 1.0 - 1 / 8), (45.0, 0.5), (79.0, 1.0 - 79 / 90)):
