@@ -48,6 +48,7 @@ Results that are rounded to half for the next product (attention) are no operand
 another type."""
 FUSED = ("FFMA", "HFMA2")
 ARITHMETIC = (*FUSED, "FADD", "FMUL", "HADD2", "HMUL2", "MUFU", "DADD", "DMUL", "DFMA")
+MULTIPLIES = (*FUSED, "DFMA", "FMUL", "HMUL2", "DMUL")
 LEAST_FUSED, MOSTLY = 0.25, 0.9
 """Shares of all instructions, and of arithmetic, above which multiply-adds count as a matrix
 product."""
@@ -249,12 +250,12 @@ class Evidence:
 
     @cached_property
     def multiplies(self) -> bool:
-        """Whether most multiply-adds have two factors that were loaded: those of polynomials and
-        filters have a constant, or what was computed before."""
-        rows = [row for row, opcode in enumerate(self.opcodes) if opcode.startswith(FUSED) and self.executed[row] > 0]
+        """Whether for most multiply-adds two factors were loaded: those of polynomials and filters
+        have a constant, or what was computed before."""
+        made = [row for row, name in enumerate(self.opcodes) if name.startswith(MULTIPLIES) and self.executed[row] > 0]
         loads = [row for row, name in enumerate(self.roles) if name in ("load_global", "load_shared")]
-        both = multiplied(self.code.sass, loads, rows, self.code.loop, both=True)
-        return bool(2.0 * self.executed[list(both)].sum() >= self.executed[rows].sum())
+        both = multiplied(self.code.sass, loads, made, self.code.loop)
+        return bool(2.0 * self.executed[list(both)].sum() >= self.executions(*FUSED, "DFMA"))
 
     @property
     def tiled(self) -> bool:

@@ -254,7 +254,7 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
         rest.sort(key=lambda change: ordered and change.kind != "cta_order")
         first = [] if ordered or any(change.kind == "path" for change in rest) else _nothing(subject, bool(rest))
         if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
-            first, rest = [], sorted(rest, key=lambda change: -subject.pct(change.part or ""))
+            first, rest = [], sorted(rest, key=lambda one: (not subject.promises(one), -subject.acts_on(one)))
     if found.grid * found.block <= 1.0:
         kind = "ctas" if found.duration_ns >= LONG_NS else NONE
         first = [Change(kind=kind, text="launch more threads, or leave this to the CPU: a single warp runs")]

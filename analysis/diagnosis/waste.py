@@ -23,7 +23,7 @@ from ncubble.analysis.account.evidence import SECTOR_B, WARP, Evidence
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, NEXT_PCT, OVERFETCH, change_of, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
-from ncubble.sass.slices import multiplied, rewritten
+from ncubble.sass.slices import rewritten
 from ncubble.text.values import file_size, location
 
 _SELF_MOVE = re.compile(r"(?:@!?U?P\d+ )?MOV (R\d+), \1\b")
@@ -295,23 +295,13 @@ def _loads_again(load: Load) -> list[Change]:
     if not (slow and products > 0):
         return []
     shared = found.executions("LDS") / products
-    if not tensor and shared >= SHARED_OPERANDS and load.bound_by("lsu", "l1tex") and _feeds_products(found):
+    if not tensor and shared >= SHARED_OPERANDS and load.bound_by("lsu", "l1tex") and found.multiplies:
         why = f"the LSU is full of {shared:.1f} loads of shared memory for each multiply-add{_hottest(found, ('LDS',))}"
         return load.change("reuse", f"give each thread more results, whose operands stay in registers: {why}")
     if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:
         return []
     text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"
     return load.change("reuse", text)
-
-
-def _feeds_products(found: Evidence) -> bool:
-    """Whether most products have a factor that comes straight from shared memory: a summand (of a
-    polynomial whose coefficients are looked up) serves no other result."""
-    named = [(row, op) for row, op in enumerate(found.opcodes) if found.executed[row] > 0]
-    loads = [row for row, opcode in named if opcode.startswith("LDS")]
-    products = [row for row, opcode in named if opcode.startswith((*_FUSED, "FMUL", "HMUL2", "DMUL"))]
-    fed = multiplied(found.code.sass, loads, products, found.code.loop)
-    return bool(2.0 * found.executed[list(fed)].sum() >= found.executions(*_FUSED))
 
 
 def _sums_in_memory(load: Load) -> list[Change]:

@@ -251,11 +251,9 @@ def loaded_at_once(sass: Sequence[str], sizes: Mapping[int, int]) -> int:
     return most
 
 
-def multiplied(
-    sass: Sequence[str], loads: Sequence[int], products: Sequence[int], loop: range, both: bool = False
-) -> set[int]:
-    """Those of ``products`` (rows of multiplications) of which a factor, no mere summand, or
-    ``both`` factors come from ``loads``, converted or not."""
+def multiplied(sass: Sequence[str], loads: Sequence[int], products: Sequence[int], loop: range) -> set[int]:
+    """Those of ``products`` (rows of multiplications) of which both factors come from ``loads``,
+    converted or not: a summand is no factor."""
     index = RegisterUses(sass, [operands(text) for text in sass])
     factors = {row: _factors(sass[row]) for row in products}
     fed = defaultdict[int, Names](frozenset)
@@ -268,7 +266,7 @@ def multiplied(
             elif user not in seen and not _split_guard(sass[user])[1].startswith(_ANEW):
                 seen.add(user)
                 more.append(user)
-    return {row for row, names in fed.items() if len(names) > both}
+    return {row for row, names in fed.items() if len(names) > 1}
 
 
 _ANEW = ("FADD", "FFMA", "HFMA2", "DFMA", "MUFU", "LD", "ATOM")

@@ -26,15 +26,10 @@ def test_bytes_count_until_what_was_loaded_is_used():
     assert loaded_at_once(STREAM, {}) == 0
 
 
-def test_a_factor_is_multiplied_and_a_summand_is_not():
-    code = ["LDS R2, [R4]", "LDS.128 R8, [R5]", "FFMA R0, R2, R9, R0", "FFMA R1, R6, R7, R2", "FMUL R3, R6, R11"]
-    assert multiplied(code, [0, 1], [2, 3, 4], range(len(code))) == {2, 4}
-
-
 def test_two_factors_that_were_loaded_are_a_product_and_a_constant_one_is_not():
     code = ["LDG.E.U16 R2, [R4.64]", "LDS R3, [R5]", "IMAD.U32 R6, R2, 0x10000, RZ", "FFMA R0, R6, R3, R0"]
-    alike = ["FFMA R1, R3, 0.75, R1", "FFMA R7, R3, R3, R7", "FADD R8, R3, R9", "FFMA R0, R8, R6, R0"]
-    assert multiplied([*code, *alike], [0, 1], [3, 4, 5, 7], range(8), both=True) == {3}
+    alike = ["FFMA R1, R3, 0.75, R1", "FFMA R7, R3, R3, R7", "FADD R8, R3, R9", "FFMA R0, R8, R6, R2"]
+    assert multiplied([*code, *alike], [0, 1], [3, 4, 5, 7], range(8)) == {3}
 
 
 ADDED, NEXT = ["FADD R5, R5, R6", "STG.E [R2.64], R5", "LDG.E R6, [R8.64]"], "IADD3 R2, P0, R2, 0x4, RZ"
