@@ -26,6 +26,7 @@ from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders
 from ncubble.sass.opcodes import role, width_bytes
+from ncubble.sass.slices import multiplied
 
 WARP = 32
 SECTOR_B = 32
@@ -47,6 +48,7 @@ Results that are rounded to half for the next product (attention) are no operand
 another type."""
 FUSED = ("FFMA", "HFMA2")
 ARITHMETIC = (*FUSED, "FADD", "FMUL", "HADD2", "HMUL2", "MUFU", "DADD", "DMUL", "DFMA")
+MULTIPLIES = (*FUSED, "DFMA", "FMUL", "HMUL2", "DMUL")
 LEAST_FUSED, MOSTLY = 0.25, 0.9
 """Shares of all instructions, and of arithmetic, above which multiply-adds count as a matrix
 product."""
@@ -245,6 +247,15 @@ class Evidence:
         less than 80 % of the arithmetic."""
         total, fused, arithmetic = (self.executions(*names) for names in ((), FUSED, ARITHMETIC))
         return total > 0 and fused >= LEAST_FUSED * total and fused >= MOSTLY * arithmetic
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether for most multiply-adds two factors were loaded: those of polynomials and filters
+        have a constant, or what was computed before."""
+        made = [row for row, name in enumerate(self.opcodes) if name.startswith(MULTIPLIES) and self.executed[row] > 0]
+        loads = [row for row, name in enumerate(self.roles) if name in ("load_global", "load_shared")]
+        both = multiplied(self.code.sass, loads, made, self.code.loop)
+        return bool(2.0 * self.executed[list(both)].sum() >= self.executions(*FUSED, "DFMA"))
 
     @property
     def tiled(self) -> bool:

@@ -19,11 +19,12 @@ import numpy as np
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES, STEADY
+from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.changes.offered import Offered, offered_by
 from ncubble.analysis.diagnosis.removals import OVERFETCH, SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
-from ncubble.analysis.diagnosis.verdict import MERGE
+from ncubble.analysis.diagnosis.verdict import IN_ACCOUNT, MERGE
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -77,6 +78,10 @@ WORKING_PCT = 12.0
 """Busy percent of tensor cores below which another instruction of theirs gains nothing."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
+LAUNCHING_PCT = 50.0
+"""Percent of kernel time in which no SM has a CTA, from which on a launch is mostly latency."""
+LONG_NS = 100_000.0
+"""A single warp that runs so long has work to share out; one that prints a line takes 35 µs."""
 SATURATED_PCT = 90.0
 LESS_LSU = (
     "reduce requests to L1 and shared memory, whose unit is full: keep reused values in registers, exchange them by "
@@ -86,6 +91,8 @@ ANOTHER_KERNEL = 1.5
 """Factor by which the gain of another MMA path must exceed what can be had without."""
 OPEN_PCT = 15.0
 """A part of so much is not as good as it gets, though nothing says what its change gains."""
+VAGUE = ("registers", "epilogue")
+"""What usually helps waits of arithmetic and stores; no counter says that it helps here."""
 MOSTLY_UNSPLIT_PCT = 50.0
 """Idle time that nothing splits, from which on a smaller part is not what to look at first."""
 FULL_PCT = 80.0
@@ -186,8 +193,14 @@ class Subject:
         return self.now is not None and self.now.ctas >= CROWDED
 
     def promises(self, change: Change) -> bool:
-        """Whether a change of unknown gain acts on so much that it is named before ``none``."""
-        return (not self.triton or change.kind == "ctas") and self.pct(change.part or "") >= OPEN_PCT
+        """Whether a change of unknown gain acts on so much that it is named before ``none``: not
+        what arithmetic or stores wait for, without products."""
+        vague = not self.tiled and change.kind in VAGUE
+        return (not self.triton or change.kind == "ctas") and not vague and self.acts_on(change) >= OPEN_PCT
+
+    def acts_on(self, change: Change) -> float:
+        """Percent of kernel time of the parts that a change acts on."""
+        return math.fsum(self.pct(part) for part in IN_ACCOUNT.get(change.part or "", (change.part or "",)))
 
     def most(self, change: Change) -> float:
         """Percent of time until DRAM is full, or L2 where products get more stages."""
@@ -234,23 +247,26 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
         larger = [one for one in rest if subject.promises(one) and subject.pct(one.part or "") > _within(first[0])]
         first, rest = [*larger, *first], [one for one in rest if one not in larger]
     if (unsplit := subject.pct("idle")) >= UNTRIED_PCT:  # nothing shows that these act on any of it
-        rest = [change for change in rest if change.part not in STEADY]
+        rest = [change for change in rest if change.part not in STEADY and subject.acts_on(change) >= unsplit]
         first = [] if unsplit >= MOSTLY_UNSPLIT_PCT else first
     if not first:
         ordered = found.dram_pct >= FULL_PCT and any(change.kind == "cta_order" for change in rest)
         rest.sort(key=lambda change: ordered and change.kind != "cta_order")
         first = [] if ordered or any(change.kind == "path" for change in rest) else _nothing(subject, bool(rest))
         if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
-            first, rest = [], sorted(rest, key=lambda change: -subject.pct(change.part or ""))
+            first, rest = [], sorted(rest, key=lambda one: (not subject.promises(one), -subject.acts_on(one)))
     if found.grid * found.block <= 1.0:
-        first = [Change(kind=NONE, text="launch more threads, or leave this to the CPU: a single warp runs")]
+        kind = "ctas" if found.duration_ns >= LONG_NS else NONE
+        first = [Change(kind=kind, text="launch more threads, or leave this to the CPU: a single warp runs")]
         rest = [change for change in rest if change.kind != "ctas"]
-    elif found.duration_ns < TINY_NS:
-        first.insert(0, Change(kind=NONE, text=MERGE))
     wasted = waste_of(found, account, launch.identity.demangled, subject.triton)
     if wasted:
         first = [change for change in first if change.kind not in (NONE, BYTES)]
-    return [_worded(change, subject) for change in _once([*wasted, *first, *rest, *blocked])]
+    told = [*wasted, *first, *rest, *blocked]
+    brief = found.duration_ns < TINY_NS or found.launching_pct >= LAUNCHING_PCT
+    if brief and not any(change.kind == "build" for change in told):
+        told.insert(0, Change(kind=NONE, text=MERGE))
+    return [_worded(change, subject) for change in _once(told)]
 
 
 def _within(change: Change) -> float:
@@ -355,9 +371,9 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
 
 def _vectors(subject: Subject) -> Iterator[Change]:
     """Wider loads of a CUDA kernel that streams, whose threads ask for less than a vector."""
-    found, waits = subject.found, subject.pct("data_wait")
+    found, waits, unit = subject.found, subject.pct("data_wait"), subject.account.unit
     left = ROOF["dram"] - found.dram_pct
-    if subject.triton or subject.tiled or subject.account.unit != "dram" or not left >= LEFT_PCT or waits < OPEN_PCT:
+    if subject.triton or subject.tiled or unit not in MEMORY or not left >= LEFT_PCT or waits < OPEN_PCT:
         return
     rows = _busiest(found, "load_global")
     asked = loaded_at_once(found.code.sass, {row: width_bytes(found.opcodes[row]) for row in rows})
@@ -366,8 +382,8 @@ def _vectors(subject: Subject) -> Iterator[Change]:
     if 2 * len(chained(found.code.sass, rows, found.code.loop)) >= len(rows):  # the next address is in what is loaded
         return
     text = (
-        f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used: a thread "
-        f"asks for {asked} bytes and waits"
+        f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used (which stores "
+        f"between them forbid, unless pointers are __restrict__): a thread asks for {asked} bytes and waits"
     )
     yield Change(kind="vectors", part="data_wait", text=text)
 
@@ -493,7 +509,7 @@ def _divided(subject: Subject) -> Iterator[Change]:
 
 def _path(subject: Subject) -> Iterator[Change]:
     """Products that tensor cores could make."""
-    if subject.found.core_products and subject.account.unit != "tensor":
+    if subject.found.core_products and subject.account.unit != "tensor" and subject.found.multiplies:
         yield Change(kind="path", part="no_tensor_work", text=OUTCOMES["no_tensor_work"].fix)
 
 

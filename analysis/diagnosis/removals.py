@@ -201,6 +201,12 @@ def short_k(found: Evidence) -> bool:
     return found.trips <= SHORT_LOOP
 
 
+def _unfilled_pct(found: Evidence) -> float:
+    """Percent of the SMs' time that CTAs of equal work leave unused in their last wave."""
+    waves = found.waves if found.waves > 1.0 and found.grid >= found.sms else found.grid / found.sms
+    return 100.0 * (1.0 - waves / math.ceil(waves)) if waves > 0 else 0.0
+
+
 @removal(
     "ctas",
     "tail",
@@ -215,8 +221,8 @@ def too_few_ctas(found: Evidence) -> bool:
 
 @removal("ctas", "tail", "no_cta", text="make the grid a whole number of waves, or make the kernel persistent")
 def partial_wave(found: Evidence) -> bool:
-    """The last wave fills only some of the SMs."""
-    return 0.0 < found.waves - math.floor(found.waves) < 0.9 if not math.isnan(found.waves) else False
+    """The last wave fills only some of the SMs, by more than what is not worth a try."""
+    return _unfilled_pct(found) >= UNTRIED_PCT
 
 
 def wide(found: Evidence) -> bool:
@@ -247,8 +253,8 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
         if one:
             latency = found.launching_pct if one.kind == "ctas" else 0.0
             gain = gain_of(removable[part], idle - latency)
-            if one.applies is too_few_ctas:  # what the same work on all SMs saves; that they share SMs may save more
-                gain = replace(gain.at_most(100.0 * (1.0 - found.grid / found.sms)), high=gain.high)
+            if one.kind == "ctas":  # what the same work on all SMs saves; that they share SMs may save more
+                gain = replace(gain.at_most(_unfilled_pct(found)), high=gain.high)
             yield change_of(one.kind, part, one.text, gain if known else None)
     for part in (part for part, one in shown.items() if not one):
         kind = KIND_OF_PART.get(part, "")

@@ -21,9 +21,9 @@ import numpy as np
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import SECTOR_B, WARP, Evidence
 from ncubble.analysis.changes.change import Change
-from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, OVERFETCH, change_of, freed, overfetch
+from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, NEXT_PCT, OVERFETCH, change_of, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
-from ncubble.sass.slices import multiplied
+from ncubble.sass.slices import rewritten
 from ncubble.text.values import file_size, location
 
 _SELF_MOVE = re.compile(r"(?:@!?U?P\d+ )?MOV (R\d+), \1\b")
@@ -63,9 +63,12 @@ stencil of five points reads five times."""
 APART = 4.0
 """Bytes that L2 or DRAM moves for each that stores ask for, where no counter tells stores from the
 rest: 8 where a member of structures of 32 bytes is written."""
-OPERANDS = 0.5
+OPERANDS, SHARED_OPERANDS = 0.5, 0.3
 """Loads for each multiply-add: of global memory two in an untiled product, an eighth in one of
-16 x 16 tiles; of shared memory 1.2 where a thread has one result, 0.6 where it has four."""
+16 x 16 tiles; of shared memory 1.2 where a thread has one result, 0.4 where it has a column of
+eight."""
+OVER_AGAIN = 0.6
+"""Share of the stores that another one of the thread overwrites: more than of two to an address."""
 FED_PCT = 50.0
 """Busy percent of the tensor pipe above which operands do not hold it up."""
 MANY_BARRIERS, AT_BARRIERS = 0.04, 0.2
@@ -292,7 +295,7 @@ def _loads_again(load: Load) -> list[Change]:
     if not (slow and products > 0):
         return []
     shared = found.executions("LDS") / products
-    if not tensor and shared >= OPERANDS and load.bound_by("lsu", "l1tex") and _feeds_products(found):
+    if not tensor and shared >= SHARED_OPERANDS and load.bound_by("lsu", "l1tex") and found.multiplies:
         why = f"the LSU is full of {shared:.1f} loads of shared memory for each multiply-add{_hottest(found, ('LDS',))}"
         return load.change("reuse", f"give each thread more results, whose operands stay in registers: {why}")
     if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:
@@ -301,14 +304,18 @@ def _loads_again(load: Load) -> list[Change]:
     return load.change("reuse", text)
 
 
-def _feeds_products(found: Evidence) -> bool:
-    """Whether most products have a factor that comes straight from shared memory: a summand (of a
-    polynomial whose coefficients are looked up) serves no other result."""
-    named = [(row, op) for row, op in enumerate(found.opcodes) if found.executed[row] > 0]
-    loads = [row for row, opcode in named if opcode.startswith("LDS")]
-    products = [row for row, opcode in named if opcode.startswith((*_FUSED, "FMUL", "HMUL2", "DMUL"))]
-    fed = multiplied(found.code.sass, loads, products, found.code.loop)
-    return bool(2.0 * found.executed[list(fed)].sum() >= found.executions(*_FUSED))
+def _sums_in_memory(load: Load) -> list[Change]:
+    found = load.found
+    stores = [row for row, opcode in enumerate(found.opcodes) if opcode.startswith(_STORES) and found.executed[row] > 0]
+    again = rewritten(found.code.sass, stores, found.code.loop)
+    waits = next(iter(load.account.bubbles), "") == "data_wait" and load.busy("dram") < NEXT_PCT
+    if not waits or not again or found.executed[list(again)].sum() < OVER_AGAIN * found.stores:
+        return []
+    text = (
+        "keep sums in a register, and store them once: a thread stores to the same address again and again, and no "
+        f"load passes a store that might be to its address (__restrict__ says that it is not){_hottest(found, _STORES)}"
+    )
+    return load.change("reuse", text, part="data_wait")
 
 
 def _barriers(load: Load) -> list[Change]:
@@ -337,6 +344,7 @@ RULES = (
     _bank_conflicts,
     _stores_apart,
     _loads_again,
+    _sums_in_memory,
     _barriers,
 )
 

@@ -276,6 +276,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("planted_strides", "-p order=sectors --shape rows=256,cols=24"),
     ("planted_untiled", "--shape m=24,n=64,k=96"),
     ("planted_untiled", "-p use=once --shape m=24,n=1,k=96"),
+    ("planted_untiled", "-p use=column --shape m=64,n=64,k=96"),
+    ("planted_untiled", "-p use=block --shape m=128,n=256,k=96"),
     ("planted_untiled_mma", "--shape m=48,n=128,k=80"),
     ("planted_local", "-p index=runtime --shape n=1024"),
     ("planted_atomics", "-p mode=threads --shape n=1024,ctas=4,bins=7"),
@@ -288,6 +290,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("planted_lookup", "--shape n=512"),
     ("planted_members", "-p order=members --shape n=512"),
     ("planted_members", "-p order=passes --shape n=512"),
+    ("planted_sums", "-p at=memory --shape terms=9,n=512"),
+    ("planted_sums", "-p at=running --shape terms=9,n=512,kept=9"),
     ("planted_serial", "-p touch=within --shape m=256,n=256,k=192"),
 )
 """Kernel and arguments of each case, small and with remainders where the kernel takes them."""

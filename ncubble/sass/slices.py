@@ -252,15 +252,52 @@ def loaded_at_once(sass: Sequence[str], sizes: Mapping[int, int]) -> int:
 
 
 def multiplied(sass: Sequence[str], loads: Sequence[int], products: Sequence[int], loop: range) -> set[int]:
-    """Those of ``products`` (rows of multiplications) of which a factor, no mere summand, comes
-    from one of ``loads``."""
+    """Those of ``products`` (rows of multiplications) of which both factors come from ``loads``,
+    converted or not: a summand is no factor."""
     index = RegisterUses(sass, [operands(text) for text in sass])
-    fed = {row: _factors(sass[row]) for row in products}
-    users = ((load, row) for load in loads for row in index.uses(load, loop) if row in fed)
-    return {row for load, row in users if fed[row] & index.parsed[load][0]}
+    factors = {row: _factors(sass[row]) for row in products}
+    fed = defaultdict[int, Names](frozenset)
+    more, seen = list(loads), set(loads)
+    while more:
+        results = index.parsed[row := more.pop()][0]
+        for user in index.uses(row, loop):
+            if user in factors:
+                fed[user] |= factors[user] & results
+            elif user not in seen and not _split_guard(sass[user])[1].startswith(_ANEW):
+                seen.add(user)
+                more.append(user)
+    return {row for row, names in fed.items() if len(names) > 1}
+
+
+_ANEW = ("FADD", "FFMA", "HFMA2", "DFMA", "MUFU", "LD", "ATOM")
+"""What makes another value than a converted or scaled one, or loads it."""
 
 
 def _factors(sass: str) -> Names:
     """Registers of the first two operands behind the result."""
     _, text = _split_guard(sass.rstrip(" ;"))
     return frozenset().union(*(_names(field.strip(), 1) for field in text.partition(" ")[2].split(",")[1:3]))
+
+
+def rewritten(sass: Sequence[str], stores: Sequence[int], loop: range) -> set[int]:
+    """Those of ``stores`` (rows) behind which one of them, or they themselves around the loop,
+    certainly store another value to the same address."""
+    found, parsed = set[int](), [operands(text) for text in sass]
+    places = {row: _split_guard(sass[row].rstrip(" ;"))[1].partition(" ")[2].rpartition(",")[0] for row in stores}
+    around = loop if loop and "BRA" in sass[loop.stop - 1] else range(0)
+    for row in stores:
+        address, fresh = _names(places[row], 2), False
+        behind = (
+            [*range(row + 1, loop.stop), *range(loop.start, row + 1)] if row in around else range(row + 1, len(sass))
+        )
+        for at in behind:
+            fresh = fresh or bool(parsed[at][0] & stored(sass[row]))
+            if places.get(at) == places[row]:
+                found |= {row} if fresh or stored(sass[at]) != stored(sass[row]) else set()
+                break
+            if parsed[at][0] & address or (at != around.stop - 1 and _split_guard(sass[at])[1].startswith(_LEAVES)):
+                break
+    return found
+
+
+_LEAVES = ("BRA", "BSYNC", "EXIT", "CALL", "RET", "BRX")

@@ -107,10 +107,21 @@ STRIDES = KernelSpec(
 )
 
 
+_SIDES = {"once": (8, 1), "column": (64, 32), "block": (128, 128)}
+"""Rows and columns of a CTA; of the other uses 8 and 32."""
+
+
+def _untiled_grid(shape: Shape, parameters: Parameters) -> Extent:
+    rows, columns = _SIDES.get(str(parameters["use"]), (8, 32))
+    grid = (shape["n"] // columns, shape["m"] // rows)
+    return grid[1:] if parameters["use"] == "once" else grid
+
+
 def _untiled_requires(shape: Shape, parameters: Parameters) -> str | None:
-    once = parameters["use"] == "once"
-    if (shape["n"] == 1) != once or (not once and shape["n"] % 32):
-        return "use=once takes n=1, the others a multiple of 32"
+    use = str(parameters["use"])
+    rows, columns = _SIDES.get(use, (8, 32))
+    if (shape["n"] == 1) != (use == "once") or shape["n"] % columns or shape["m"] % rows:
+        return f"use={use} takes m a multiple of {rows}, and n of {columns}; only use=once n=1"
     return None
 
 
@@ -120,13 +131,17 @@ UNTILED = gemm_spec(
     folder=FOLDER,
     idea="operands straight from global memory, for one product or for many, or from tiles for one result a thread",
     dims=(Dim("m", 1536, 8, LARGEST), Dim("n", 1536, 1, LARGEST), Dim("k", 1536, 32, LARGEST)),
-    parameters=(Parameter("use", "again", ("again", "once", "tile"), "how operands are used", problem=True),),
-    grid=lambda shape, parameters: (
-        (shape["m"] // 8,) if parameters["use"] == "once" else (shape["n"] // 32, shape["m"] // 8)
+    parameters=(
+        Parameter("use", "again", ("again", "once", "tile", "column", "block"), "how operands are used", problem=True),
     ),
+    grid=_untiled_grid,
     block=(32, 8),
     requires=_untiled_requires,
-    sass={"FFMA LDG.E": True, "LDS": lambda parameters: parameters["use"] == "tile", "LDGSTS": False},
+    sass={
+        "FFMA LDG.E": True,
+        "LDS": lambda parameters: parameters["use"] in ("tile", "column", "block"),
+        "LDGSTS": False,
+    },
     demonstrates="loads that a tile saves, or more results of a thread, and a matrix that is read once",
     peer="",
 )
@@ -386,7 +401,41 @@ MEMBERS = KernelSpec(
     demonstrates="stores apart that fill L2, or leave parts of sectors to DRAM, and few of them beside a full DRAM",
 )
 
+
+def _summed(parameters: Parameters) -> Reference:
+    running = parameters["at"] == "running"
+
+    def reference(inputs: Arrays, rows: NDArray[np.intp]) -> Results:
+        x = inputs["x"].astype(np.float64)
+        return {"y": (x.cumsum(axis=0) if running else x.sum(axis=0, keepdims=True))[rows]}
+
+    return reference
+
+
+SUMS = KernelSpec(
+    name="planted_sums",
+    folder=FOLDER,
+    source="planted_sums.cu",
+    idea="sums that are kept in memory, or in a register",
+    dims=(Dim("terms", 64, 1, 2**10), Dim("n", 2**20, 256, 2**27), Dim("kept", 1, 1, 2**10)),
+    arrays=(Array("x", ("terms", "n")), Array("y", ("kept", "n"), output=True)),
+    scalars=("terms", "n"),
+    parameters=(Parameter("at", "register", ("memory", "register", "running"), "where sums are kept", change="reuse"),),
+    grid=_one_each,
+    block=(256,),
+    requires=lambda shape, parameters: (
+        None
+        if shape["kept"] == (shape["terms"] if parameters["at"] == "running" else 1)
+        else "kept must be terms with at=running, else 1"
+    ),
+    reference=lambda inputs, rows: {},
+    reference_of=_summed,
+    tolerance=Tolerance(absolute=2e-3, relative=1e-4),
+    sass={"FADD LDG.E STG.E": True},
+    demonstrates="stores of sums that are added to again, and of sums that are results",
+)
+
 SPECS: tuple[KernelSpec, ...] = (
     *(BANKS, STRIDES, UNTILED, UNTILED_MMA, LOCAL, ATOMICS),
-    *(LITERALS, DOUBLES, SERIAL, STREAM, CHAIN, LOOKUP, MEMBERS),
+    *(LITERALS, DOUBLES, SERIAL, STREAM, CHAIN, LOOKUP, MEMBERS, SUMS),
 )

@@ -14,6 +14,7 @@ from ncubble.analysis.diagnosis.predicted import changes_of
 from ncubble.analysis.diagnosis.removals import overfetch
 from ncubble.analysis.diagnosis.words import sentence
 from ncubble.analysis.report.report import Report
+from ncubble.recordings import ROOT, VALIDATION
 from tests.unit.analysis.diagnosis.test_removals import FFMA, facts, told
 from tests.unit.analysis.diagnosis.test_removals import account as account_of
 
@@ -33,7 +34,7 @@ def recorded() -> Report:
         (COPY_ROWS, "dram", "data_wait", "vectors"),
         (TAPS_COLS, "lsu", "unit_busy", "copies"),
         (SUM_FEW, "dram", "tail", "ctas"),
-        (CHAIN64, "fp64", "issue", "registers"),
+        (CHAIN64, "fp64", "none", "none"),
     ],
 )
 def test_what_bounds_a_kernel_without_tensor_work(recorded, number, unit, cause, kind):
@@ -56,6 +57,28 @@ def test_the_gain_of_coalesced_accesses_is_what_the_twin_measured(recorded, slow
 def test_scalar_loads_of_a_copy_are_told_to_be_vectors(recorded):
     first = launch_verdict(recorded.launch(COPY_ROWS)).first
     assert "16 bytes per thread" in first.text and "asks for 4 bytes" in first.text and first.gain_pct is None
+
+
+@pytest.mark.parametrize(("run", "told"), [("tiled_matmul/default", "path"), ("stream_pipeline/default", "none")])
+def test_only_products_of_what_was_loaded_are_told_of_tensor_cores(run, told):
+    """Both are multiply-adds for the most part; ``stream_pipeline`` multiplies by constants."""
+    assert launch_verdict(Report.open(ROOT / run).launch(0)).change == told
+
+
+def test_a_launch_that_is_over_at_once_is_told_so_before_its_waste():
+    report = Report.open(VALIDATION / "waste/whole/planted_atomics")
+    assert launch_verdict(report.launch(0)).change == "atomics"
+    report = Report.open(report.path)
+    report._rows[0] = replace(report.identity(0), duration_ns=3e3)
+    assert [change.kind for change in launch_verdict(report.launch(0)).changes[:2]] == ["none", "atomics"]
+
+
+@pytest.mark.parametrize(("with_cta", "told"), [(0.4, ["none"]), (0.9, [])])
+def test_launch_latency_is_told_where_it_takes_half_of_the_time(recorded, monkeypatch, with_cta, told):
+    found = replace(evidence(recorded.launch(COPY_ROWS)), with_cta=with_cta, imbalance_pct=0.0)
+    monkeypatch.setattr(predicted, "evidence", lambda launch: found)
+    bubbles = BubbleAccount(0, "dram", {"tensor_busy": 0.0, "unit_busy": 30.0, "idle": 70.0})
+    assert [change.kind for change in changes_of(recorded.launch(COPY_ROWS), bubbles)] == told
 
 
 def test_the_next_roof_bounds_the_gain():

@@ -83,6 +83,7 @@ def told(found, what):
         ("wave_gap", (HMMA,), {"stages": 4, "limits": {"registers": 2.0, "shared_mem": 1.0}}, None),
         ("tail", (HMMA,), {"grid": 64.0}, "too_few_ctas"),
         ("tail", (HMMA,), {"waves": 1.1}, "partial_wave"),
+        ("tail", (HMMA,), {"waves": 3.9}, None),
         ("tail", (HMMA,), {"waves": math.nan, "grid": math.nan}, None),
     ],
 )

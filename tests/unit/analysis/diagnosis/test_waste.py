@@ -184,7 +184,7 @@ def test_loads_that_a_tile_saves_are_named():
             [
                 ("LDG.E R2, [R4.64]", 1.2e5),
                 ("STS [R2], R2", 1.2e5),
-                ("LDS R2, [R8]", 4e5),
+                ("LDS R2, [R8]", 2e5),
                 ("FFMA R0, R2, R3, R0", 1e6),
             ],
             6.4e5,
@@ -208,7 +208,7 @@ def test_products_whose_operands_come_from_shared_memory_each_time_want_more_res
 ):
     """In public reports of one product on a RTX 4060 one result a thread takes 140 ms (LSU 81 %,
     FMA 15 %), four take 62, eight 46, and 8 x 8 take 23 ms."""
-    code = [("LDS R29, [R7]", reads), (f"FFMA R1, {factor}, R3, R29", 1000)]
+    code = [("LDS.64 R28, [R7]", reads), (f"FFMA R1, {factor}, R28, R29", 1000)]
     found = facts(code, {**FEW, "lsu": lsu})
     assert kinds(found) == (["reuse"] if named else [])
 
@@ -251,6 +251,19 @@ def test_mmas_straight_from_global_memory_want_a_tile_unless_operands_are_read_o
     assert [change.kind for change in told(found, 6.0, "tensor")] == ["reuse"]
     once = facts(code, {**FEW, "lsu": 50.0}, **known, dram_read_B=3.2e7)
     assert told(once, 6.0, "tensor") == []
+
+
+@pytest.mark.parametrize(
+    ("step", "dram", "named"),
+    [("NOP", 40.0, True), ("IADD3 R2, P0, R2, 0x4, RZ", 40.0, False), ("NOP", 85.0, False)],
+    ids=["one address", "one for each", "DRAM full"],
+)
+def test_a_sum_that_is_stored_after_each_term_belongs_in_a_register(step, dram, named):
+    code = ["LDG.E R6, [R8.64]", "FADD R5, R5, R6", "STG.E [R2.64], R5", step, "BRA 0x0"]
+    found = facts([(text, 900) for text in code], {**FEW, "dram": dram})
+    waiting = BubbleAccount(0, "dram", {"tensor_busy": 0.0, "unit_busy": dram, "data_wait": 100.0 - dram})
+    assert [change.kind for change in waste_of(found, waiting, "", triton=False)] == (["reuse"] if named else [])
+    assert kinds(found) == []
 
 
 @pytest.mark.parametrize(

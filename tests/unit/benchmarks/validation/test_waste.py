@@ -83,6 +83,8 @@ def _in_arrays(x: np.ndarray) -> np.ndarray:
         ("planted_atomics", {}, {"n": 512, "ctas": 2}, lambda x: x[::256]),
         ("planted_stream", {"width": 1, "steps": 1}, {"n": 1024}, lambda x: 255 - x),
         ("planted_members", {"order": "passes"}, {"reads": 2, "n": 256}, lambda x: np.outer(x.sum(0), range(1, 9))),
+        ("planted_sums", {"at": "memory"}, {"terms": 3, "n": 256}, lambda x: x.sum(0, keepdims=True)),
+        ("planted_sums", {"at": "running"}, {"terms": 3, "n": 256, "kept": 3}, lambda x: x.cumsum(0)),
         *(("planted_members", {"order": "arrays"}, {"reads": reads, "n": 256}, _in_arrays) for reads in (1, 3)),
     ],
 )
