@@ -240,7 +240,7 @@ struct Consumer : Multiplier {
 
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
         unsigned char* buffers = memory.out + (kTurned ? index * 4 : warp) * BUFFERS * kBoxBytes;
-        BUBBLE_WARP(probe, computer);
+        BUBBLE_WARP(probe, math);
         constexpr int kTurns = kPingpong ? kConsumers : 1;
         if (kPingpong && index == 1) {
             walk.next();
