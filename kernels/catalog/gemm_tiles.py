@@ -210,14 +210,14 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
 
 
 def _of_few_rows(m: int, n: int, k: int, sms: int) -> Iterator[GemmTile]:
-    """Tiles of which one to four have all rows, whole or in parts of k; of one warpgroup, or of two
-    where that cannot hold them."""
-    for columns, high, split in itertools.product((64, 128, 192, 256), range(1, 5), range(1, 9)):
+    """Tiles of which one to four have all rows, whole or in parts of k, two of them with a tile of
+    B; of one warpgroup, or of two where that cannot hold them."""
+    for columns, high, split, cluster in itertools.product((64, 128, 192, 256), range(1, 5), range(1, 9), (1, 2)):
         rows = -(-m // (8 * high)) * 8
         held = rows * columns <= LARGEST_PART
-        tile = GemmTile(rows, columns, "pingpong" if held else "cooperative", split=split)
-        fits = tile.stages >= FEWEST_STAGES and (held or columns == 256)
-        if fits and (split == 1 or tile.can_split(m, n, k, sms)):
+        tile = GemmTile(rows, columns, "pingpong" if held else "cooperative", cluster, split=split)
+        fits = tile.stages >= FEWEST_STAGES and (held or columns == 256) and cluster * split <= 8
+        if fits and -(-m // rows) % cluster == 0 and (split == 1 or tile.can_split(m, n, k, sms)):
             yield tile
 
 

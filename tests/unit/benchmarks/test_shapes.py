@@ -41,9 +41,8 @@ def test_layers_of_models_are_drawn_and_a_quarter_of_them_is_odd(name):
     shapes = drawn(name)
     assert len(shapes) == DRAWS[name][1]
     for index, shape in enumerate(shapes):
-        assert 2 * math.prod(shape.values()) <= MOST_FLOP and 1 <= shape["m"] <= (
-            256 if name.startswith("rows") else 8192
-        )
+        most = 256 if name.startswith("rows") else 8192
+        assert 2 * math.prod(shape.values()) <= MOST_FLOP and 1 <= shape["m"] <= most
         sizes = shape["n"], shape["k"]
         if index % 4 == 3:
             assert all(size % 8 == 0 and size % 64 for size in sizes)
