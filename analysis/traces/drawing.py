@@ -26,7 +26,7 @@ from ncubble.store import draft_of
 
 _STEPS = (("load", "compute"), ("compute", "store"))
 """Tags of a tile's path through a CTA, connected by flows."""
-_ROLES = {role: place for place, role in enumerate(("loader", "copies", "computer", "products", "storer"))}
+_ROLES = {role: place for place, role in enumerate(("loader", "copies", "math", "products", "storer"))}
 """Groups in the order of the work."""
 _TILE = ["launch", "sm", "cta", INDEX]
 TrackPath = tuple[str, ...]

@@ -220,12 +220,9 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("gemm_ws", "-p tile_n=192 -p schedule=pingpong -p cluster=1 --shape m=200,n=328,k=1000"),
     ("gemm_ws", "-p edge=moved --shape m=400,n=328,k=1000"),
     ("gemm_ws", "-p tile_m=80 -p tile_n=128 -p form=turned -p edge=moved -p cluster=1 --shape m=200,n=328,k=1000"),
-    (
-        "gemm_ws",
-        "-p tile_m=40 -p tile_n=64 -p form=turned -p schedule=pingpong -p cluster=1 -p split=4 "
-        "--shape m=37,n=328,k=1000",
-    ),
+    ("gemm_ws", "-p tile_m=48 -p tile_n=64 -p form=turned -p cluster=1 -p split=4 --shape m=37,n=328,k=1000"),
     ("gemm_ws", "-p tile_m=24 -p tile_n=64 -p form=turned -p schedule=pingpong -p stages=14 --shape m=41,n=328,k=1000"),
+    ("gemm_ws", "-p tile_m=24 -p tile_n=64 -p form=turned -p schedule=pingpong -p split=3 --shape m=41,n=328,k=1000"),
     ("softmax_online", "--shape rows=33,cols=1001"),
     ("softmax_online", "--shape rows=5,cols=60000"),
     ("softmax_online", "-p path=registers --shape rows=33,cols=1004"),

@@ -12,11 +12,11 @@ log-uniform, ``m`` and ``n`` from 768 (the narrowest layers of language models i
 Of ``models`` and ``models-tuning``, ``m`` is any number of tokens from 1 to 8192, log-uniform;
 ``n`` and ``k`` are those of a layer of a published model: model and layer are drawn from ``MODELS``
 and ``LAYERS``. Every fourth shape is odd: 8 to 56 elements are taken from ``n``, and from ``k``, so
-that rows are no multiple of 128 bytes, though of the 16 that TMA can step over. ``models-second`` is
-drawn likewise, ``rows-tuning`` with at most 256 tokens.
+that rows are no multiple of 128 bytes, though of the 16 that TMA can step over. ``models-second``
+and ``models-third`` are drawn likewise, ``rows-tuning`` with at most 256 tokens.
 
-A product of more than 2^42 FLOP (some 6 ms on an H100) is drawn again. ``test``, ``models`` and
-``models-second`` are what is scored and never tuned on; defaults of the kernel are fitted to the others
+A product of more than 2^42 FLOP (some 6 ms on an H100) is drawn again. ``test`` and the draws of
+``models`` are what is scored and never tuned on; defaults of the kernel are fitted to the others
 (``kernels/catalog/gemm_tiles.py``). Every measurement adds a line to ``scorings`` of the results,
 so that none is left out.
 """
@@ -47,6 +47,7 @@ DRAWS = {  # seed, shapes
     "models": (40, 24),
     "models-tuning": (41, 24),
     "models-second": (47, 24),
+    "models-third": (54, 24),
     "rows-tuning": (43, 24),
 }
 SIMPLE = ("test", "tuning")  # drawn from SIZES

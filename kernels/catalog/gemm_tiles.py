@@ -7,7 +7,7 @@ product, and large ones wait longer for their stores. Over few rows the time is 
 there it counts how many SMs read, and that enough is on its way, but not much more.
 ``predicted_us`` weighs these. Its costs are fitted to timings of 48 drawn shapes on an H100 (132
 SMs; ``benchmarks/kernels/tiles.py``), those of ragged rows to 35 others, and those of few rows to
-up to 25 tiles of each of 55 (``docs/validation/model-tiles.json``). They are good for ranking tiles
+up to 25 tiles of each of 87 (``docs/validation/model-tiles.json``). They are good for ranking tiles
 of one shape, not as times: what a shape adds to all tiles alike (cold caches, lower clocks under
 load) is left out.
 """
@@ -70,17 +70,17 @@ class TileCosts:
     turn: float = 0.102
     ragged: float = 1.5
     ragged_shared: float = 1.0
-    read: float = 2.485
-    idle: float = 0.058
-    again: float = 0.075
-    apart: float = 0.021
-    latency: float = 1.557
-    split: float = 0.5
-    sent: float = 40.0
+    read: float = 2.487
+    idle: float = 0.024
+    again: float = 0.072
+    apart: float = 0.033
+    latency: float = 1.262
+    split: float = 0.557
+    sent: float = 40.731
 
 
 FITTED = TileCosts()
-FEW = TileCosts(rows=0.654, columns=0.396, sharpness=4.72, store=0.8, turn=1.69)
+FEW = TileCosts(rows=0.703, columns=0.431, sharpness=3.351, store=0.926, turn=1.652, ragged=2.194)
 
 
 @dataclass(frozen=True)
@@ -160,14 +160,16 @@ class GemmTile:
         steps = rounds * -(-k // (DEPTH * self.split))
         busy = self.tiles(m, n) * self.split * self.cluster / (rounds * sms)
         time = FEW.turn * rounds + FEW.store * size / 32768
-        read = 2.0 * n * k / FEW.read / 1e6 * busy**-FEW.idle * (1 + FEW.again * (-(-m // self.tile_m) - 1))
+        read = 2.0 * n * k / FEW.read / 1e6 * busy**-FEW.idle * (1 + FEW.again * (-(-m // (self.tile_m * self.cluster)) - 1))
         if self.split > 1:
             read *= 1 + FEW.apart
             time += FEW.split + bytes_sent(self.tile_m, self.tile_n, self.split) / FEW.sent / 1e3
+        rows = FEW.rows * self.tile_m * (FEW.ragged if k % DEPTH else 1.0)
+        columns = FEW.columns * self.tile_n * (FEW.ragged if n % DEPTH and self.cluster == 1 else 1.0)
         return time + _soft_maximum(
             FEW.sharpness,
             steps * size / ELEMENTS_A_CYCLE * FEW.product / 1e3,
-            steps * (FEW.rows * self.tile_m + FEW.columns * self.tile_n) / 1e3,
+            steps * (rows + columns) / 1e3,
             steps / self.stages_over(k) * FEW.latency,
             read,
         )
@@ -210,14 +212,14 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
 
 
 def _of_few_rows(m: int, n: int, k: int, sms: int) -> Iterator[GemmTile]:
-    """Tiles of which one to four have all rows, whole or in parts of k; of one warpgroup, or of two
-    where that cannot hold them."""
-    for columns, high, split in itertools.product((64, 128, 192, 256), range(1, 5), range(1, 9)):
+    """Tiles of which one to four have all rows, whole or in parts of k, two of them with a tile of
+    B; of one warpgroup, or of two where that cannot hold them."""
+    for columns, high, split, cluster in itertools.product((64, 128, 192, 256), range(1, 5), range(1, 9), (1, 2)):
         rows = -(-m // (8 * high)) * 8
         held = rows * columns <= LARGEST_PART
-        tile = GemmTile(rows, columns, "pingpong" if held else "cooperative", split=split)
-        fits = tile.stages >= FEWEST_STAGES and (held or columns == 256)
-        if fits and (split == 1 or tile.can_split(m, n, k, sms)):
+        tile = GemmTile(rows, columns, "pingpong" if held else "cooperative", cluster, split=split)
+        fits = tile.stages >= FEWEST_STAGES and (held or columns == 256) and cluster * split <= 8
+        if fits and -(-m // rows) % cluster == 0 and (split == 1 or tile.can_split(m, n, k, sms)):
             yield tile
 
 

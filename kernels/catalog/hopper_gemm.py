@@ -115,8 +115,8 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
     if parameters["edge"] == "moved" and parameters["walk"] == "snake":
         return "moved tiles overlap, and walk=snake would add up their products in two orders"
     split = parameters["split"]
-    if split > 1 and (parameters["cluster"] > 1 or not turned or shape["k"] <= DEPTH * (split - 1)):
-        return f"split={split} needs form=turned, cluster=1, and a step of {DEPTH} along k for each CTA"
+    if split > 1 and (split * parameters["cluster"] > 8 or not turned or shape["k"] <= DEPTH * (split - 1)):
+        return f"split={split} needs form=turned, 8 CTAs in a cluster at most, a step along k for each"
     return None if _buffers(parameters) else _no_room(parameters)
 
 
@@ -131,7 +131,7 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
     cluster, rows = integer(parameters, "cluster"), int(parameters.get("tile_m", TILE))
     tiles = -(-shape["m"] // (rows * cluster)) * -(-shape["n"] // integer(parameters, "tile_n"))
     if (split := int(parameters.get("split", 1))) > 1:
-        return (tiles * split,)  # each cluster has a single tile
+        return (tiles * cluster * split,)  # each cluster has a single tile
     rounds = -(-tiles // max(1, sms // cluster))
     return (-(-tiles // rounds) * cluster,)
 

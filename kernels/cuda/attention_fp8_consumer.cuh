@@ -146,7 +146,7 @@ struct AttentionFp8Consumer {
 
     __device__ __forceinline__ void run(const typename A::Order& order, const AttentionScales& scales,
                                         __nv_bfloat16* out) {
-        BUBBLE_WARP(probe, computer);
+        BUBBLE_WARP(probe, math);
         for (;; query_parity ^= 1) {
             int index;
             BUBBLE_STEP(probe, wait_data, item, index = await_tile());

@@ -190,7 +190,7 @@ struct AttentionTma {
         }
 
         __device__ __forceinline__ void run(const Order& order, __nv_bfloat16* out) {
-            BUBBLE_WARP(probe, computer);
+            BUBBLE_WARP(probe, math);
             if (group == kConsumers - 1) pass_turn();  // the first turn is consumer 0's
             for (;; query_parity ^= 1) {
                 int index;

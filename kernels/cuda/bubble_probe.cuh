@@ -48,7 +48,7 @@
 #define BUBBLE_ROLES(X) \
     X(warp) /* all alike */ \
     X(loader) \
-    X(computer) \
+    X(math) \
     X(storer)
 #ifndef BUBBLE_OWN_TAGS
 #define BUBBLE_OWN_TAGS(X)

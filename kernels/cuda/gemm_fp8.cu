@@ -184,7 +184,7 @@ struct Consumer : Multiplier {
 
     __device__ __forceinline__ void consume(const TensorMap& map_c, const Scales& scales, Walk walk) {
         unsigned char* buffers = memory.out + warp * BUFFERS * kBoxBytes;
-        BUBBLE_WARP(probe, computer);
+        BUBBLE_WARP(probe, math);
         if (kPingpong && index == 1) {
             walk.next();
             ring.skip(walk.steps);

@@ -10,17 +10,19 @@
 //               one above the other, need the same columns of B: each loads a share and sends it to all. Not more
 //               than 2 of them: clusters of 4 do not fill every GPC, and in a grid of one CTA per SM the last
 //               clusters would wait for the others to end.
-//               The tile decides how full the last round of tiles is. FORM=turned (turned_tile.cuh) has tiles of any
-//               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py. Tiles that the edge of
-//               C cuts copy less, and CTAs that drift apart are all slower (docs/kernels.md): EDGE=moved
-//               moves the last row and column of tiles back into C instead, where two CTAs write the same values.
-//               Over few rows tiles are low and narrow, so that the ring has many stages: B from DRAM is all the time.
-//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one. Each
-//               sends its sums to the others, and adds up and stores a slice of the tile.
+// Further axes: each lies in a file of its own, and compiles to nothing where its parameter is left out. Which suits a
+//               shape says kernels/catalog/gemm_tiles.py.
+//               FORM=turned (turned_tile.cuh): tiles of any multiple of 8 rows, of which the last round is fuller.
+//               EDGE=moved (TileWalk in specialized.cuh): tiles that the edge of C cuts copy less, and CTAs that drift
+//               apart are all slower (docs/kernels.md). The last row and column of tiles move back into C instead,
+//               where two CTAs write the same values.
+//               SPLIT (split_k.cuh): over few rows tiles are low and narrow, so that the ring has many stages: B from
+//               DRAM is all the time. Where such tiles are fewer than SMs, SPLIT CTAs of a cluster, or SPLIT times
+//               CLUSTER that share their B, have a part of the steps along k of one.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
-// Launch:       grid min(SMs, tiles) rounded to CLUSTER, or tiles x SPLIT; cluster CLUSTER or SPLIT along x; block 384;
+// Launch:       grid min(SMs, tiles) rounded to CLUSTER, or tiles x SPLIT; cluster CLUSTER x SPLIT along x; block 384;
 //               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + what others send (about
 //               4 TILE_M TILE_N (SPLIT - 1) / SPLIT) + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
@@ -28,7 +30,7 @@
 // Parameters:   -DSTAGES=2..14 -DTILE_M=8..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
 //               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
 //               -DEDGE=EDGE_MOVED (left out: cut by TMA)
-//               -DSPLIT=2..8 (left out: 1; with CLUSTER=1 and FORM_TURNED)
+//               -DSPLIT=2..8 (left out: 1; with FORM_TURNED, and CLUSTER x SPLIT at most 8)
 //               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
@@ -36,11 +38,11 @@
 //               epilogue: C is not stored.
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "ablate.cuh"
 #include "bubble_probe.cuh"
 #include "specialized.cuh"
+#include "split_k.cuh"
 #include "tma.cuh"
 #include "turned_tile.cuh"
 #include "wgmma_tile.cuh"
@@ -60,10 +62,8 @@ constexpr bool kMoved = true;
 #else
 constexpr bool kMoved = false;
 #endif
-#ifndef SPLIT
-#define SPLIT 1
-#endif
 constexpr int kBytesA = TILE_M * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
+constexpr int kBytesOut = kConsumerWarps * BUFFERS * kBoxBytes;
 constexpr int kBlocksB = TILE_N / kBlockColumns;
 constexpr bool kByRows = kBlocksB % CLUSTER != 0;  // a CTA loads its share of the rows of all blocks of B, or of blocks
 constexpr int kShareB = kByRows ? kBlocksB : kBlocksB / CLUSTER;  // loads
@@ -75,50 +75,38 @@ constexpr int kPartM = kSplitRows ? TILE_M / kSharers : TILE_M, kPartN = kSplitR
 using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns, (SPLIT > 1)>,
                                 WarpgroupTile<kPartM / kBlockRows, kPartN>>;
 static_assert(kPartM * kPartN <= 192 * kWarpgroup, "more accumulators do not fit the registers of a warpgroup");
-static_assert(SPLIT == 1 || (CLUSTER == 1 && kTurned), "a cluster shares tiles of B, or the steps of a turned tile of C");
-// Units of a consumer's part (turned_tile.cuh) of which CTA `rank` of a split adds up those before slice(rank + 1).
-constexpr int kUnits = kPartM / 8 * (kPartN / kBlockColumns), kUnitBytes = 8 * kBlockColumns * sizeof(float);
-constexpr int kSlice = (kUnits + SPLIT - 1) / SPLIT;  // at most
-__host__ __device__ constexpr int slice(int rank) { return kUnits * rank / SPLIT; }
-
-using Walk = TileWalk<TILE_M, TILE_N, kTileK, SPLIT, kMoved>;
+static_assert(SPLIT == 1 || kTurned, "only turned tiles have sums in units");
+using Partial = PartialSums<kPartM, kPartN / kBlockColumns>;
+using Walk = TileWalk<TILE_M, TILE_N, kTileK, kMoved>;
 
 // Where things lie in dynamic shared memory.
 struct Memory {
     unsigned char* ring;
     unsigned char* out;  // BUFFERS boxes per consumer warp
-    float4* sums;        // what the other CTAs of a SPLIT send, per consumer and CTA
-    Barriers barriers;
-    uint64_t* sent;  // per consumer: its `sums` have come from all
+    Barriers barriers;   // behind what others send
+    Partial partial;
 
     __device__ __forceinline__ explicit Memory(unsigned char* base)
         : ring(base),
           out(ring + STAGES * kBytesStage),
-          sums(reinterpret_cast<float4*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
-          barriers(sums + (SPLIT - 1) * kSharers * kSlice * kWarpgroup),
-          sent(barriers.turn + kConsumers) {}
+          barriers(out + kBytesOut + Partial::kBytes),
+          partial{reinterpret_cast<float4*>(out + kBytesOut), barriers.turn + kConsumers} {}
 
     __device__ __forceinline__ unsigned char* a(uint32_t slot) const { return ring + slot * kBytesStage; }
     __device__ __forceinline__ unsigned char* b(uint32_t slot) const { return a(slot) + kBytesA; }
 
     __device__ __forceinline__ void initialize() const {
         barriers.initialize();
-        if constexpr (SPLIT > 1) {
-            for (int sharer = 0; sharer < kSharers; ++sharer) mbarrier_init(&sent[sharer], 1);
-        }
+        partial.initialize();
         mbarrier_init_fence();
-        if constexpr (SPLIT > 1) {
-            const int rank = static_cast<int>(cluster_rank());
-            for (int sharer = 0; sharer < kSharers; ++sharer)
-                mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kUnitBytes * (slice(rank + 1) - slice(rank)));
-        }
+        partial.expect();
     }
 };
 
 // One thread: fills the ring, slot after slot, tile after tile.
 __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap& map_b, const Memory& memory,
                                         Walk walk) {
-    const int rank = CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0;  // whose share of B it loads
+    const int rank = cluster_row();  // whose share of B it loads
     BUBBLE_THREAD(probe, loader);
     Ring<STAGES> ring;
     bool backward = false;
@@ -143,7 +131,8 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
                 unsigned char* target = memory.b(ring.slot) + block * kBlockBytes + row * kRowBytes;
                 const int column = place.column + block * kBlockColumns;
                 if constexpr (CLUSTER > 1) {
-                    tma_load_multicast(target, map_b, full, (1 << CLUSTER) - 1, column, depth + row);
+                    tma_load_multicast(target, map_b, full, ((1 << CLUSTER) - 1) << cluster_part() * CLUSTER, column,
+                                       depth + row);
                 } else {
                     tma_load(target, map_b, full, column, depth);
                 }
@@ -185,62 +174,9 @@ struct Consumer : Multiplier {
         tile.pin();
     }
 
-    // Where the number `sender` of the other CTAs of a split leaves this thread's sums.
-    __device__ __forceinline__ float4* received(int sender) const {
-        return memory.sums + (part() * (SPLIT - 1) + sender) * kSlice * kWarpgroup + threadIdx.x % kWarpgroup;
-    }
-
-    // The sums of a unit. Registers have no address: the compiler must know `unit`.
-    __device__ __forceinline__ static float* sums_of(Tile& tile, int unit) {
-        constexpr int kRegisters = sizeof(tile.acc[0]) / sizeof(float);
-        return &tile.acc[unit * 4 / kRegisters][unit * 4 % kRegisters];
-    }
-
-    // Sends CTA kRank its slice of the sums.
-    template <int kRank>
-    __device__ __forceinline__ void send(Tile& tile, int rank) const {
-        float4* sums = received(rank < kRank ? rank : rank - 1);
-#pragma unroll
-        for (int unit = slice(kRank); unit < slice(kRank + 1); ++unit, sums += kWarpgroup) {
-            const float* d = sums_of(tile, unit);
-            push(sums, kRank, make_float4(d[0], d[1], d[2], d[3]), &memory.sent[part()]);
-        }
-    }
-
-    // Adds what the others have sent to the slice of CTA kRank, this one, and stores it at the place of this part of C.
-    template <int kRank, typename Sums>
-    __device__ __forceinline__ void finish(Sums& tile, const TensorMap& map_c, unsigned char* buffers, int row, int column,
-                                           bool stored) const {
-        constexpr int kFirst = slice(kRank), kLast = slice(kRank + 1);
-        for (int sender = 0; sender < SPLIT - 1; ++sender) {
-            const float4* sums = received(sender);
-#pragma unroll
-            for (int unit = kFirst; unit < kLast; ++unit) {
-                float* d = sums_of(tile, unit);
-                const float4 sum = sums[(unit - kFirst) * kWarpgroup];
-                d[0] += sum.x, d[1] += sum.y, d[2] += sum.z, d[3] += sum.w;
-            }
-        }
-        if (stored) tile.template store<BUFFERS, kFirst, kLast>(map_c, buffers, row, column);
-    }
-
-    template <int... kRanks>
-    __device__ __forceinline__ void exchange(Tile& tile, const TensorMap& map_c, unsigned char* buffers, int row,
-                                             int column, bool stored, std::integer_sequence<int, kRanks...>) const {
-        const int rank = static_cast<int>(cluster_rank());
-        cluster_wait();  // for the barriers of the others
-#pragma unroll 1
-        for (int turn = 1; turn < SPLIT; ++turn) {  // no two to one at a time
-            const int to = (rank + turn) % SPLIT;
-            ((to == kRanks ? send<kRanks>(tile, rank) : void()), ...);
-        }
-        mbarrier_wait_cluster(&memory.sent[part()], 0);
-        ((rank == kRanks ? finish<kRanks>(tile, map_c, buffers, row, column, stored) : void()), ...);
-    }
-
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
         unsigned char* buffers = memory.out + (kTurned ? index * 4 : warp) * BUFFERS * kBoxBytes;
-        BUBBLE_WARP(probe, computer);
+        BUBBLE_WARP(probe, math);
         constexpr int kTurns = kPingpong ? kConsumers : 1;
         if (kPingpong && index == 1) {
             walk.next();
@@ -255,7 +191,8 @@ struct Consumer : Multiplier {
             const int row = place.row + (kSplitRows ? part() * kPartM : 0);
             const int column = place.column + (kSplitRows ? 0 : part() * kPartN);
             if constexpr (SPLIT > 1) {
-                exchange(tile, map_c, buffers, row, column, stored, std::make_integer_sequence<int, SPLIT>());
+                memory.partial.exchange<BUFFERS>(tile, part(), map_c, buffers, row, column, stored,
+                                                 std::make_integer_sequence<int, SPLIT>());
                 break;
             }
             if (stored) tile.template store<BUFFERS>(map_c, buffers, row, column);
@@ -281,7 +218,7 @@ gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
     __syncwarp();
     // No CTA may write or arrive before the barriers of all are ready. Its own are so for the thread that copies.
     if constexpr (CLUSTER > 1) cluster_meet<CLUSTER>();
-    if constexpr (SPLIT > 1) cluster_arrive();
+    if constexpr (CLUSTER == 1 && SPLIT > 1) cluster_arrive();
 
     if (warp < 4) {
         if constexpr (CLUSTER == 1) named_barrier_arrive(kReady, kThreads);

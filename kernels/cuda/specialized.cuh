@@ -1,5 +1,5 @@
 // What gemm_ws and gemm_fp8 share: a warpgroup that copies and two that multiply, in persistent CTAs and clusters that
-// walk over the tiles of C. Of the macros STAGES, CLUSTER, SCHEDULE and BAND (gemm_ws.cu).
+// walk over the tiles of C. Of the macros STAGES, CLUSTER, SPLIT, SCHEDULE and BAND (gemm_ws.cu).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,10 @@
 #include "raster.cuh"
 #include "warpgroup.cuh"
 
+#ifndef SPLIT
+#define SPLIT 1
+#endif
+
 namespace ncubble {
 
 constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
@@ -17,9 +21,16 @@ constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsum
 constexpr int kSharers = kPingpong ? 1 : kConsumers;              // warpgroups that multiply one tile
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
 
+// A cluster is SPLIT parts of k, each of CLUSTER CTAs that share tiles of B: which part and which of its CTAs this is.
+__device__ __forceinline__ int cluster_part() { return SPLIT > 1 ? static_cast<int>(cluster_rank()) / CLUSTER : 0; }
+__device__ __forceinline__ int cluster_row() {
+    if (CLUSTER == 1) return 0;
+    return SPLIT > 1 ? static_cast<int>(cluster_rank()) % CLUSTER : static_cast<int>(cluster_rank());
+}
+
 struct Barriers {
     uint64_t* full;   // per slot: the copies have landed
-    uint64_t* empty;  // per slot: all readers in the cluster are done, as B comes from all of its CTAs
+    uint64_t* empty;  // per slot: all readers of the same B are done: it comes from all of their CTAs
     uint64_t* turn;   // pingpong, per consumer: the other one has seen all of its tile
 
     __device__ __forceinline__ explicit Barriers(void* base)
@@ -36,9 +47,9 @@ struct Barriers {
 };
 
 // The tiles of kTileM x kTileN of this CTA, of each of them `steps` steps of kDepth along k from `first` on. The CTAs of
-// a cluster walk in step, one below the other, or kSplit of them have a part of the steps each. All roles walk alike,
-// without talking.
-template <int kTileM, int kTileN, int kDepth, int kSplit = 1, bool kMoved = false>
+// a cluster walk in step, CLUSTER of them one below the other, SPLIT of these with a part of the steps each. All roles
+// walk alike, without talking.
+template <int kTileM, int kTileN, int kDepth, bool kMoved = false>
 struct TileWalk {
     static constexpr int kClusterM = CLUSTER * kTileM;
 
@@ -51,14 +62,14 @@ struct TileWalk {
           columns((n + kTileN - 1) / kTileN),
           first(0),
           steps((k + kDepth - 1) / kDepth),
-          tile(blockIdx.x / (CLUSTER * kSplit)),
-          stride(gridDim.x / (CLUSTER * kSplit)),
+          tile(blockIdx.x / (CLUSTER * SPLIT)),
+          stride(gridDim.x / (CLUSTER * SPLIT)),
           last_row(max(0, m - kTileM)),
           last_column(max(0, n - kTileN)) {
-        if constexpr (kSplit > 1) {
-            const int part = static_cast<int>(cluster_rank()), all = steps;
-            first = all * part / kSplit;
-            steps = all * (part + 1) / kSplit - first;
+        if constexpr (SPLIT > 1) {
+            const int part = cluster_part(), all = steps;
+            first = all * part / SPLIT;
+            steps = all * (part + 1) / SPLIT - first;
         }
     }
 
@@ -68,7 +79,7 @@ struct TileWalk {
     // Row and column of C where this CTA's part of the tile starts.
     __device__ __forceinline__ TilePlace place() const {
         const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        const int row = place.row * kClusterM + (CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0) * kTileM;
+        const int row = place.row * kClusterM + cluster_row() * kTileM;
         const int column = place.column * kTileN;
         return kMoved ? TilePlace{min(row, last_row), min(column, last_column)} : TilePlace{row, column};
     }
@@ -86,7 +97,8 @@ struct Multiplier {
 
     // Every warp says so by itself, to every CTA that writes into this slot.
     __device__ __forceinline__ void release(uint32_t slot) const {
-        if (CLUSTER > 1 && lane < CLUSTER) mbarrier_arrive_remote(&barriers.empty[slot], lane);
+        if (CLUSTER > 1 && lane < CLUSTER)
+            mbarrier_arrive_remote(&barriers.empty[slot], cluster_part() * CLUSTER + lane);
         if (CLUSTER == 1 && lane == 0) mbarrier_arrive(&barriers.empty[slot]);
     }
 

@@ -5,14 +5,14 @@
 //               others brought. SHARED tiles in a row meet the same tile of B.
 // Tile:         1024 floats; 8 warps; SLOTS slots of A, B and C, 12 KB each. A CTA takes every gridDim.x-th tile.
 // Idea:         ROLES_SPECIALIZED: 2 warps load (cp.async), 4 compute, 2 store. One pipeline leads from loaders to
-//               computers, one from computers to storers: per slot a barrier "full" and a barrier "empty". Nobody
+//               math warps, one from these to storers: per slot a barrier "full" and a barrier "empty". Nobody
 //               waits for all. ROLES_PIPELINES: document 003's form, one warp for each role and two cuda::pipelines.
 //               ROLES_FUSED: the same work by 8 alike warps, one __syncthreads per tile, C straight from registers;
 //               the ring of rung 2, whose copies run SLOTS - 1 tiles ahead.
 //               CLUSTER=2|4: CTAs that need the same tile of B at one time; the first loads it, by multicast, for all.
 // Roofline:     DRAM, 8 + 4 / SHARED bytes per element, until 2 x WORK FLOP per element take longer.
 // Bubble:       data_wait while (latency + copy) / SLOTS exceeds the computing of a tile: A and B are given back as
-//               soon as they are in registers. Beyond that somebody waits still: the loaders, for the computers.
+//               soon as they are in registers. Beyond that somebody waits still: the loaders, for math warps.
 // Launch:       grid min(n / 1024, SMs x CTAS) in whole clusters, block 256 (ROLES_PIPELINES: 96), dynamic shared
 //               memory SLOTS x 12320 bytes.
 // Precondition: n a multiple of 1024 x SHARED (checked before launch), 16-byte aligned pointers; clusters: compute
@@ -146,7 +146,7 @@ __device__ __forceinline__ void load_tiles(Shared& shared, Pipe& loaded, const f
 
 __device__ __forceinline__ void compute_tiles(Shared& shared, Pipe& loaded, Pipe& computed, int tiles, int thread) {
     constexpr int kCount = kPieces / kComputers;
-    BUBBLE_WARP(probe, computer);
+    BUBBLE_WARP(probe, math);
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         float4 x[kCount], b[kCount];
         BUBBLE_STEP(probe, wait_data, tile, loaded.wait());

@@ -115,7 +115,7 @@ extern "C" __global__ void twice(const float* x, float* out, int n) {
         BUBBLE_STEP(first, load, 0);
         if (i < n) out[i] = x[i];
     }
-    BUBBLE_WARP(second, computer);
+    BUBBLE_WARP(second, math);
     BUBBLE_STEP(second, compute, 0);
     if (i < n) out[i] *= 2.0f;
 }
@@ -143,7 +143,7 @@ def test_every_probe_of_a_warp_is_kept(tmp_path):
     traced = trace(KernelRequest("twice", catalog=tmp_path), TraceOptions(sms=132, cost=False))
     found = decode(parse_dumps(traced.dump, "twice"))
     assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
-    assert found.warps["group"].value_counts().to_dict() == {"loader": 128, "computer": 128}
+    assert found.warps["group"].value_counts().to_dict() == {"loader": 128, "math": 128}
 
 
 def test_slots_that_are_full_do_no_harm():

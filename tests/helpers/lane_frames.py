@@ -70,7 +70,7 @@ def two_levels(zero_ns: float = 0.0, order: tuple[int, ...] = (0, 1, 2)) -> tupl
         lane = f"launch {launch} SM 0 CTA 5 warp"
         warps += [
             (f"{lane} 0", "loader", begin, end - 2000, "load", 5 + 132 * place),
-            (f"{lane} 1", "computer", begin, begin + 500, "wait_data", 5 + 132 * place),
-            (f"{lane} 1", "computer", begin + 500, end, "compute", 5 + 132 * place),
+            (f"{lane} 1", "math", begin, begin + 500, "wait_data", 5 + 132 * place),
+            (f"{lane} 1", "math", begin + 500, end, "compute", 5 + 132 * place),
         ]
     return pd.DataFrame(streams, columns=COLUMNS), pd.DataFrame(warps, columns=[*COLUMNS, "index"])

@@ -12,7 +12,7 @@ import numpy as np
 from ncubble.analysis.traces.probe import MAGIC, MARK, STEP, WARP, Recorded, decode, parse_dumps
 
 TAGS = ("", "load", "wait_data", "wait_sync", "wait_slot", "wait_mma", "compute", "store")
-ROLES = ("", "warp", "loader", "computer", "storer")
+ROLES = ("", "warp", "loader", "math", "storer")
 Region = tuple[int, int, str, int]
 STEPS: list[Region] = [(0, 100, "load", 0), (100, 400, "wait_data", 0), (400, 1000, "compute", 0)]
 
@@ -79,12 +79,12 @@ def decoded(*dumps: bytes) -> Recorded:
 
 
 def pipeline() -> Recorded:
-    """A loader that is one tile ahead of a computer: copies of 100 cycles, of which all but the
+    """A loader that is one tile ahead of a math warp: copies of 100 cycles, of which all but the
     first hide."""
     loads = [(200 * i, 200 * i + 20, "load", i) for i in range(4)]
     steps = [(200 * i, 200 * i + 20, "wait_data", i) for i in range(1, 4)]
     work = [(200 * i + 20, 200 * i + 200, "compute", i) for i in range(1, 4)]
-    computer = sorted([(0, 20, "wait_data", 0), (20, 200, "compute", 0), *steps, *work])
+    math = sorted([(0, 20, "wait_data", 0), (20, 200, "compute", 0), *steps, *work])
     return decoded(
-        dump([warp(loads, 0, 800, role="loader"), warp(computer, 0, 800, role="computer")], ns_per_cycle=1.0)
+        dump([warp(loads, 0, 800, role="loader"), warp(math, 0, 800, role="math")], ns_per_cycle=1.0)
     )

@@ -26,8 +26,8 @@ TOP_PX, BETWEEN_PX, BOTTOM_PX = 34, 96, 44
 with its title below."""
 _LEAST_LANES = 3
 _PLACE = r"(SM \d+ CTA \d+)"
-_ROLES = {group: place for place, group in enumerate(("loader", "copies", "computer", "storer"))}
-"""The order of the work: loaders, copies in flight, computers, storers."""
+_ROLES = {group: place for place, group in enumerate(("loader", "copies", "math", "storer"))}
+"""The order of the work: loaders, copies in flight, math warps, storers."""
 
 
 def levels_cards(run: Path, address: TimelinesAddress) -> Sequence[Component]:

@@ -35,15 +35,14 @@ def test_a_draw_keeps_the_rule(name):
             assert size & (size - 1)
 
 
-@pytest.mark.parametrize("name", ["models", "models-tuning", "models-second", "rows-tuning"])
+@pytest.mark.parametrize("name", ["models", "models-tuning", "models-second", "models-third", "rows-tuning"])
 def test_layers_of_models_are_drawn_and_a_quarter_of_them_is_odd(name):
     layers = {layer(*model) for layer in LAYERS.values() for model in MODELS.values()}
     shapes = drawn(name)
     assert len(shapes) == DRAWS[name][1]
     for index, shape in enumerate(shapes):
-        assert 2 * math.prod(shape.values()) <= MOST_FLOP and 1 <= shape["m"] <= (
-            256 if name.startswith("rows") else 8192
-        )
+        most = 256 if name.startswith("rows") else 8192
+        assert 2 * math.prod(shape.values()) <= MOST_FLOP and 1 <= shape["m"] <= most
         sizes = shape["n"], shape["k"]
         if index % 4 == 3:
             assert all(size % 8 == 0 and size % 64 for size in sizes)
@@ -58,9 +57,10 @@ def test_the_draws_are_what_they_were_and_share_nothing():
     assert drawn("models")[0] == {"m": 9, "n": 12288, "k": 49152}
     assert drawn("models-tuning")[0] == {"m": 8, "n": 1536, "k": 8960}
     assert drawn("models-second")[0] == {"m": 48, "n": 22016, "k": 4096}
+    assert drawn("models-third")[0] == {"m": 150, "n": 4608, "k": 4096}
     assert drawn("rows-tuning")[0] == {"m": 47, "n": 1152, "k": 896}
     learned = [shape for name in ("tuning", "models-tuning", "rows-tuning") for shape in drawn(name)]
-    for scored in ("test", "models", "models-second"):
+    for scored in ("test", "models", "models-second", "models-third"):
         assert not [shape for shape in drawn(scored) if shape in learned]
 
 

@@ -151,9 +151,9 @@ def test_copies_that_overlap_get_lanes_of_their_own():
 
 def test_the_summary_accounts_for_all_of_a_warps_time():
     summary = summary_of(pipeline())
-    for role in ("loader", "computer"):
+    for role in ("loader", "math"):
         assert sum(share.pct for share in summary.shares if share.group == role) == pytest.approx(100)
     share = {(each.group, each.tag): each for each in summary.shares}
-    assert share["computer", "compute"].pct == pytest.approx(90, abs=0.1)
-    assert share["computer", "wait_data"].count == 4
+    assert share["math", "compute"].pct == pytest.approx(90, abs=0.1)
+    assert share["math", "wait_data"].count == 4
     assert summary.busy_pct["compute"] == pytest.approx(90, abs=0.1)

@@ -170,7 +170,7 @@ def test_streams_are_above_and_warps_of_one_launch_below() -> None:
     assert (
         figure.layout.xaxis2.title.text == "µs since the first warp on SM 0 CTA 5, in a kernel of 10.0 µs in stream 1"
     )
-    assert list(figure.layout.yaxis2.categoryarray) == ["loader · warp 0", "computer · warp 1"]
+    assert list(figure.layout.yaxis2.categoryarray) == ["loader · warp 0", "math · warp 1"]
 
 
 def test_lines_lead_from_the_kernel_to_the_ends_of_the_lower_part() -> None:
