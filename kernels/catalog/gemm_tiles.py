@@ -7,7 +7,7 @@ product, and large ones wait longer for their stores. Over few rows the time is 
 there it counts how many SMs read, and that enough is on its way, but not much more.
 ``predicted_us`` weighs these. Its costs are fitted to timings of 48 drawn shapes on an H100 (132
 SMs; ``benchmarks/kernels/tiles.py``), those of ragged rows to 35 others, and those of few rows to
-up to 25 tiles of each of 55 (``docs/validation/model-tiles.json``). They are good for ranking tiles
+up to 25 tiles of each of 87 (``docs/validation/model-tiles.json``). They are good for ranking tiles
 of one shape, not as times: what a shape adds to all tiles alike (cold caches, lower clocks under
 load) is left out.
 """
@@ -70,17 +70,17 @@ class TileCosts:
     turn: float = 0.102
     ragged: float = 1.5
     ragged_shared: float = 1.0
-    read: float = 2.485
-    idle: float = 0.058
-    again: float = 0.075
-    apart: float = 0.021
-    latency: float = 1.557
-    split: float = 0.5
-    sent: float = 40.0
+    read: float = 2.487
+    idle: float = 0.024
+    again: float = 0.072
+    apart: float = 0.033
+    latency: float = 1.262
+    split: float = 0.557
+    sent: float = 40.731
 
 
 FITTED = TileCosts()
-FEW = TileCosts(rows=0.654, columns=0.396, sharpness=4.72, store=0.8, turn=1.69)
+FEW = TileCosts(rows=0.703, columns=0.431, sharpness=3.351, store=0.926, turn=1.652, ragged=2.194)
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,11 @@ class GemmTile:
     def parameters(self, m: int, n: int, k: int, sms: int) -> dict[str, int | str]:
         """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
         into it, but of few rows. A single round of turned tiles is faster in low bands."""
-        cut = m % (self.tile_m * self.cluster) or n % self.tile_n
         return {
             **asdict(self),
             "stages": self.stages_over(k),
             "band": 512 if self.form == "turned" and self.rounds(m, n, sms) == 1 else 2048,
-            "edge": "moved" if cut and m > FEW_ROWS else "cut",
+            "edge": "moved" if m > FEW_ROWS and (m % (self.tile_m * self.cluster) or n % self.tile_n) else "cut",
         }
 
     def predicted_us(self, m: int, n: int, k: int, sms: int, costs: TileCosts = FITTED) -> float:
@@ -158,16 +157,17 @@ class GemmTile:
     def _few_rows_us(self, m: int, n: int, k: int, sms: int) -> float:
         size, rounds = self.tile_m * self.tile_n, self.rounds(m, n, sms)
         steps = rounds * -(-k // (DEPTH * self.split))
-        busy = self.tiles(m, n) * self.split * self.cluster / (rounds * sms)
         time = FEW.turn * rounds + FEW.store * size / 32768
-        read = 2.0 * n * k / FEW.read / 1e6 * busy**-FEW.idle * (1 + FEW.again * (-(-m // self.tile_m) - 1))
+        busy = self.tiles(m, n) * self.split * self.cluster / (rounds * sms)
+        read = 2e-6 * n * k / FEW.read * busy**-FEW.idle * (1 + FEW.again * (-(-m // self.tile_m) // self.cluster - 1))
         if self.split > 1:
             read *= 1 + FEW.apart
             time += FEW.split + bytes_sent(self.tile_m, self.tile_n, self.split) / FEW.sent / 1e3
+        columns = FEW.columns * self.tile_n * (FEW.ragged if n % DEPTH and self.cluster == 1 else 1.0)
         return time + _soft_maximum(
             FEW.sharpness,
             steps * size / ELEMENTS_A_CYCLE * FEW.product / 1e3,
-            steps * (FEW.rows * self.tile_m + FEW.columns * self.tile_n) / 1e3,
+            steps * (FEW.rows * self.tile_m * (FEW.ragged if k % DEPTH else 1.0) + columns) / 1e3,
             steps / self.stages_over(k) * FEW.latency,
             read,
         )

@@ -21,11 +21,10 @@ constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsum
 constexpr int kSharers = kPingpong ? 1 : kConsumers;              // warpgroups that multiply one tile
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
 
-// A cluster is SPLIT parts of k, each of CLUSTER CTAs that share tiles of B: which part and which of its CTAs this is.
+// A cluster is SPLIT parts of k, each of CLUSTER CTAs that share tiles of B: which part, and which of it, this is.
 __device__ __forceinline__ int cluster_part() { return SPLIT > 1 ? static_cast<int>(cluster_rank()) / CLUSTER : 0; }
 __device__ __forceinline__ int cluster_row() {
-    if (CLUSTER == 1) return 0;
-    return SPLIT > 1 ? static_cast<int>(cluster_rank()) % CLUSTER : static_cast<int>(cluster_rank());
+    return CLUSTER == 1 ? 0 : SPLIT > 1 ? static_cast<int>(cluster_rank()) % CLUSTER : static_cast<int>(cluster_rank());
 }
 
 struct Barriers {
