@@ -113,13 +113,13 @@ def page(kept: dict[str, Any]) -> str:
     for item in findings:
         mark = " \\*" if item.device else ""
         cases.setdefault(item.kernel, {})[f"`{item.arguments}`{mark}"] = None
-    elsewhere = sorted({item.device for item in findings if item.device})
+    where = [kept["device"], *(f"\\*: {device}" for device in sorted({item.device for item in findings} - {""}))]
     dirty = [item for item in findings if not item.clean]
     lines = [
         "# The catalog under compute-sanitizer",
         "",
         f"{len(findings)} checks ({' and '.join(TOOLS)} of each case), {len(dirty)} of them not clean. "
-        f"{kept['device']}; \\*: {' and '.join(elsewhere)}; {kept['sanitizer']}.",
+        f"{'; '.join(where)}; {kept['sanitizer']}.",
         "Measured by `python -m benchmarks.kernels.sanitize docs/validation/sanitizer.json`, written by `--write`.",
         "",
         *(f"- {item.tool} of `{item.kernel} {item.arguments}`: {item.summary}" for item in dirty),

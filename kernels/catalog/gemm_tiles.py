@@ -130,12 +130,11 @@ class GemmTile:
     def parameters(self, m: int, n: int, k: int, sms: int) -> dict[str, int | str]:
         """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
         into it, but of few rows. A single round of turned tiles is faster in low bands."""
-        cut = m % (self.tile_m * self.cluster) or n % self.tile_n
         return {
             **asdict(self),
             "stages": self.stages_over(k),
             "band": 512 if self.form == "turned" and self.rounds(m, n, sms) == 1 else 2048,
-            "edge": "moved" if cut and m > FEW_ROWS else "cut",
+            "edge": "moved" if m > FEW_ROWS and (m % (self.tile_m * self.cluster) or n % self.tile_n) else "cut",
         }
 
     def predicted_us(self, m: int, n: int, k: int, sms: int, costs: TileCosts = FITTED) -> float:

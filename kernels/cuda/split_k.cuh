@@ -5,11 +5,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "cluster.cuh"
-#include "mbarrier.cuh"
 #include "specialized.cuh"
 #include "tma.cuh"
-#include "warpgroup.cuh"
 
 namespace ncubble {
 
