@@ -113,7 +113,7 @@ class LaunchRows(Sequence[LaunchRow]):
     def __init__(self, table: pa.Table, places: Places | None = None, columns: _Columns | None = None) -> None:
         self.table = table
         self.places: Places = np.arange(len(table)) if places is None else places
-        self._columns = columns or _Columns(table)
+        self._columns = _Columns(table) if columns is None else columns  # one without cells yet is falsy
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> LaunchRows:

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from benchmarks.reports.compose import LENGTH, NUM_RESULTS, PAYLOAD_SIZE, STRING_TABLE, VARINT, serialize
 from ncubble.analysis.diagnosis import results
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.container import MAGIC, check_frame
 from ncubble.analysis.report.report import Report, open_reports
@@ -103,7 +104,7 @@ def make(out: Path, launches: int, detailed: int, chosen: Sequence[Seed]) -> lis
             for row, seed in zip(rows, members, strict=True)
             if seed.verdict.doubts
         }
-        known[folder] = index.Known(key, index.signature_of(folder), tuple(rows), doubted)
+        known[folder] = index.Known(key, index.signature_of(folder), LaunchRows.of(rows), doubted)
         if number in whole:
             _write_frames(sha, members)
             _write_verdicts(sha, manifest, folder, members)

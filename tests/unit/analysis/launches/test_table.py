@@ -40,6 +40,13 @@ def test_joined_parts_are_as_their_rows() -> None:
     assert LaunchRows.joined([]) == []
 
 
+def test_parts_of_rows_share_their_columns() -> None:
+    rows = LaunchRows.of([{"id": "a/0"}, {"id": "a/1"}])
+    one, other = rows[:1], rows[1:]
+    assert (one.cells("id"), other.cells("id")) == (["a/0"], ["a/1"])
+    assert one._columns is other._columns
+
+
 def test_columns_say_what_rows_say() -> None:
     rows = LaunchRows.of(ODD)[:4]
     assert rows.numbers("busy").tolist()[2:] == [1.0, 2.5] and math.isnan(rows.numbers("busy")[1])
