@@ -386,7 +386,7 @@ def _notes(group: Repeats, baseline: Baseline, metrics: Sequence[MetricVerdict])
         )
     notes += _setup_notes(group, baseline)
     if baseline.sass_sha256 and group.code == baseline.sass_sha256:
-        notes.append("the machine code is the same as the baseline's: the machine or the data differs")
+        notes.append("the machine code is the same as the baseline's: only noise, machine and data can differ")
     gated = (metric for metric in metrics if metric.verdict != "info")
     return [*notes, *(note for metric in gated for note in _metric_notes(metric, group, baseline))]
 
