@@ -60,7 +60,8 @@ def export(
 
     chosen, target = as_paths([paths]), Path(out)
     if compare and len(chosen) < 2:
-        raise UsageError(f"{chosen[0]}: a comparison needs two sides", "name two paths or more: --compare A B")
+        named = some(chosen) or "no path"
+        raise UsageError(f"{named}: a comparison needs two sides", "name two paths or more: --compare A B")
     require_paths(chosen)
     if target.suffix.lower() not in PAGES:
         what = target.suffix or "no file extension"

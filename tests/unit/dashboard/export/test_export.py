@@ -255,6 +255,8 @@ def test_sides_without_a_launch_of_their_own_are_no_comparison(pair: tuple[Path,
     ):
         with pytest.raises(UsageError, match=said):
             ncubble.export([pair[0], other], tmp_path / "out.html", compare=True)
+    with pytest.raises(UsageError, match="no path: a comparison needs two sides"):
+        ncubble.export([], tmp_path / "out.html", compare=True)
 
 
 def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:
