@@ -33,8 +33,8 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Selection:
     """``kernel``: a regular expression, searched in names and labels. ``sort``: one of ORDERS;
-    None: rows by ``lost``, launches as read. ``limit``: rows. ``group``:
-    whether launches of a kernel share a row.
+    None: rows by ``lost``, launches as read. ``limit``: rows. ``group``: whether launches of a
+    kernel share a row.
 
     Raises UsageError for an invalid expression or order.
     """

@@ -1,9 +1,9 @@
 """Thousands of reports into one dataset, by processes of this machine that may die.
 
 A report is read again only if its content, its manifest, or what turns it into verdicts has
-changed, or if it could not be read. Whatever ends this, at any instant,
-leaves the files that were written; the next ingest goes on from there. A process that dies has its
-reports read once more, one by one, so that in the end one report is to blame.
+changed, or if it could not be read. Whatever ends this, at any instant, leaves the files that were
+written; the next ingest goes on from there. A process that dies has its reports read once more, one
+by one, so that in the end one report is to blame.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def test_a_process_reads_all_its_batches_by_one_native_reader(tmp_path: Path, mo
     monkeypatch.setattr(NativeReader, "spare", [])
     dataset, readers = Dataset.create(tmp_path / "d"), set[int]()
     for name, path in {"a": SMALL, "b": OTHER}.items():
-        request = {"dataset": str(dataset.folder), "reports": {name: str(path)}, "details": False}
+        request = {"dataset": str(dataset.folder), "reports": {name: str(path)}}
         assert worker.serve(request, lambda: None)["failed"] == []
         assert NativeReader.spare is not None
         (reader,) = NativeReader.spare

@@ -210,7 +210,7 @@ def test_numbers_in_words() -> None:
     assert amount(1_234_567.4, "cycle") == "1,234,567 cycles" and amount(None, "%") == "not collected"
     assert spread(43.0, 0.04, 5, "%") == "43.00 % ± 0.04 (n = 5)"
     assert spread(4e5, None, 1, "ns") == "400 µs (n = 1)"
-    metric = KeptMetric(threshold=42.5, baseline_mean=50.0, decision_pct=0.5, better="higher", unit="%")
+    metric = KeptMetric(threshold=42.5, baseline_mean=50.0, better="higher", unit="%")
     assert fails(metric) == "below 42.50 % (-15.00 %)" and fails(replace(metric, threshold=None)) == ""
 
 
