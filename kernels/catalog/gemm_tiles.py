@@ -159,7 +159,15 @@ class GemmTile:
         steps = rounds * -(-k // (DEPTH * self.split))
         busy = self.tiles(m, n) * self.split * self.cluster / (rounds * sms)
         time = FEW.turn * rounds + FEW.store * size / 32768
-        read = 2.0 * n * k / FEW.read / 1e6 * busy**-FEW.idle * (1 + FEW.again * (-(-m // (self.tile_m * self.cluster)) - 1))
+        read = (
+            2.0
+            * n
+            * k
+            / FEW.read
+            / 1e6
+            * busy**-FEW.idle
+            * (1 + FEW.again * (-(-m // (self.tile_m * self.cluster)) - 1))
+        )
         if self.split > 1:
             read *= 1 + FEW.apart
             time += FEW.split + bytes_sent(self.tile_m, self.tile_n, self.split) / FEW.sent / 1e3

@@ -85,6 +85,4 @@ def pipeline() -> Recorded:
     steps = [(200 * i, 200 * i + 20, "wait_data", i) for i in range(1, 4)]
     work = [(200 * i + 20, 200 * i + 200, "compute", i) for i in range(1, 4)]
     math = sorted([(0, 20, "wait_data", 0), (20, 200, "compute", 0), *steps, *work])
-    return decoded(
-        dump([warp(loads, 0, 800, role="loader"), warp(math, 0, 800, role="math")], ns_per_cycle=1.0)
-    )
+    return decoded(dump([warp(loads, 0, 800, role="loader"), warp(math, 0, 800, role="math")], ns_per_cycle=1.0))
