@@ -47,7 +47,7 @@ percent."""
 QUIET_PCT = 50.0
 """No unit is as busy as that where atomics wait for each other."""
 FENCED = 0.2
-"""Share of samples at fences from which on they cost time: half of them in a kernel of PyTorch Geometric."""
+"""Share of samples at fences from which on they cost time: half in a kernel of PyTorch Geometric."""
 SHUFFLES = 3.0
 """Shuffles for each atomic, from which on lanes were added up before it: one lane makes it."""
 FP64_PCT, FP64_INSTRUCTIONS = 25.0, 0.1
