@@ -19,7 +19,6 @@ import numpy as np
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES, STEADY
-from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.changes.offered import Offered, offered_by
 from ncubble.analysis.diagnosis.removals import OVERFETCH, SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
@@ -89,6 +88,10 @@ LESS_LSU = (
 )
 ANOTHER_KERNEL = 1.5
 """Factor by which the gain of another MMA path must exceed what can be had without."""
+ISSUING_PCT = 35.0
+"""Waits for issue slots from which on depths and tiles do not tell what a product gains."""
+NEARLY_PCT = 75.0
+"""Busy percent of a unit from which on what is left of it is not worth a search."""
 OPEN_PCT = 15.0
 """A part of so much is not as good as it gets, though nothing says what its change gains."""
 VAGUE = ("registers", "epilogue")
@@ -196,7 +199,9 @@ class Subject:
         """Whether a change of unknown gain acts on so much that it is named before ``none``: not
         what arithmetic or stores wait for, without products."""
         vague = not self.tiled and change.kind in VAGUE
-        return (not self.triton or change.kind == "ctas") and not vague and self.acts_on(change) >= OPEN_PCT
+        return (
+            (not self.triton or change.kind in ("ctas", "vectors")) and not vague and self.acts_on(change) >= OPEN_PCT
+        )
 
     def acts_on(self, change: Change) -> float:
         """Percent of kernel time of the parts that a change acts on."""
@@ -215,6 +220,12 @@ class Subject:
     def tiled(self) -> bool:
         """Whether tensor cores work."""
         return "mma" in self.found.roles
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether *none* may be said where no change is known: of products, whose depths and tiles
+        are predicted, unless they mostly wait for issue slots; else where a unit is full."""
+        return self.pct("issue") < ISSUING_PCT if self.tiled else self.account.busy_pct >= NEARLY_PCT
 
 
 def is_triton(launch: Launch, found: Evidence) -> bool:
@@ -250,9 +261,12 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
         rest = [change for change in rest if change.part not in STEADY and subject.acts_on(change) >= unsplit]
         first = [] if unsplit >= MOSTLY_UNSPLIT_PCT else first
     if not first:
+        if not subject.at_limit:  # what no counter shows is not named, and *none* would end the search
+            rest = [change for change in rest if change.kind == "path" or subject.promises(change)]
         ordered = found.dram_pct >= FULL_PCT and any(change.kind == "cta_order" for change in rest)
         rest.sort(key=lambda change: ordered and change.kind != "cta_order")
-        first = [] if ordered or any(change.kind == "path" for change in rest) else _nothing(subject, bool(rest))
+        other = ordered or any(change.kind == "path" for change in rest)
+        first = [] if other else _nothing(subject, bool(rest), bool(blocked))
         if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
             first, rest = [], sorted(rest, key=lambda one: (not subject.promises(one), -subject.acts_on(one)))
     if found.grid * found.block <= 1.0:
@@ -370,22 +384,28 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
 
 
 def _vectors(subject: Subject) -> Iterator[Change]:
-    """Wider loads of a CUDA kernel that streams, whose threads ask for less than a vector."""
-    found, waits, unit = subject.found, subject.pct("data_wait"), subject.account.unit
+    """More bytes in flight for a kernel that streams and waits for what it loads, though DRAM has
+    more to give: wider loads where threads ask for less than a vector at once, else more."""
+    found, waits = subject.found, subject.pct("data_wait")
     left = ROOF["dram"] - found.dram_pct
-    if subject.triton or subject.tiled or unit not in MEMORY or not left >= LEFT_PCT or waits < OPEN_PCT:
+    if subject.tiled or not left >= LEFT_PCT or waits < OPEN_PCT or waits < max(subject.account.bubbles.values()):
         return
     rows = _busiest(found, "load_global")
     asked = loaded_at_once(found.code.sass, {row: width_bytes(found.opcodes[row]) for row in rows})
-    if not 0 < asked < VECTOR_B or not found.sectors < OVERFETCH:
+    if not asked > 0 or not min(found.sectors, found.fetched) < OVERFETCH:
         return
     if 2 * len(chained(found.code.sass, rows, found.code.loop)) >= len(rows):  # the next address is in what is loaded
         return
-    text = (
-        f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used (which stores "
-        f"between them forbid, unless pointers are __restrict__): a thread asks for {asked} bytes and waits"
+    more = (
+        "several values before the first is used (which stores between them forbid, unless pointers are __restrict__)"
     )
-    yield Change(kind="vectors", part="data_wait", text=text)
+    if subject.triton:
+        text = "load more for each warp at once: a larger block, several rows of it, or fewer warps"
+    elif asked < VECTOR_B:
+        text = f"load {VECTOR_B} bytes per thread at once (float4), or {more}"
+    else:
+        text = f"load {more}"
+    yield Change(kind="vectors", part="data_wait", text=f"{text}: a thread asks for {asked} bytes and waits")
 
 
 def _narrow(found: Evidence, width: int) -> bool:
@@ -525,13 +545,14 @@ def _removed(subject: Subject, there: set[str]) -> Iterator[Change]:
         yield Change(kind=change.kind, part=change.part, text=change.text) if subject.triton else change
 
 
-def _nothing(subject: Subject, untried: bool) -> list[Change]:
-    """What to say where no change is known to gain."""
+def _nothing(subject: Subject, untried: bool, blocked: bool) -> list[Change]:
+    """What to say where no change is known to gain, some are untried, or only what does not fit
+    would; empty where that is unknown."""
     found, busy = subject.found, subject.account.busy_pct
     if found.dram_pct >= FULL_PCT or (subject.account.unit == "dram" and busy >= FULL_PCT):
         return [Change(kind=BYTES, text="move fewer bytes (fusion, reuse, smaller types): DRAM is full")]
-    if subject.pct("idle") >= UNTRIED_PCT:
-        return []  # the report does not say what its idle time is: warnings name what to collect
+    if subject.pct("idle") >= UNTRIED_PCT or not (subject.at_limit or blocked):
+        return []  # what idle time is, or what shortens it, is not in the report
     if not subject.tiled and subject.account.unit in ("lsu", "l1tex") and busy >= SATURATED_PCT:
         # Without these nothing tells needed requests from conflicts and scattered accesses.
         told = bool(found.executed.any()) or not math.isnan(found.bank_conflict_share)

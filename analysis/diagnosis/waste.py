@@ -46,6 +46,8 @@ ONE_SLICE, SLICE_PCT = 3.0, 15.0
 percent."""
 QUIET_PCT = 50.0
 """No unit is as busy as that where atomics wait for each other."""
+FENCED = 0.2
+"""Share of samples at fences from which on they cost time: half in one of PyTorch Geometric."""
 SHUFFLES = 3.0
 """Shuffles for each atomic, from which on lanes were added up before it: one lane makes it."""
 FP64_PCT, FP64_INSTRUCTIONS = 25.0, 0.1
@@ -187,9 +189,22 @@ def _local_B(found: Evidence) -> tuple[float, float]:  # noqa: N802
     return local, float(np.clip(np.nan_to_num(beyond), 0.0, local))
 
 
+def _stalled(found: Evidence, reason: str) -> float:
+    """Share of the samples (0 to 1) with a stall reason."""
+    samples = found.samples.groupby("reason")["samples"].sum()
+    return float(samples.get(reason, 0.0)) / max(1.0, float(samples.sum()))
+
+
 def _atomics(load: Load) -> list[Change]:
     found = load.found
     made = found.executions(*_ATOMIC)
+    fences, warps = found.executions("MEMBAR"), found.grid * found.block
+    if 0 < warps <= made <= fences and _stalled(found, "membar") >= FENCED and load.busy("dram") < NEXT_PCT:
+        text = (
+            f"where atomics only add, make them relaxed (sem='relaxed' in Triton; no __threadfence): {fences:,.0f} "
+            f"fences stand beside {made:,.0f} atomics{_hottest(found, _ATOMIC)}"
+        )
+        return load.change("atomics", text)
     if not made > 0 or found.stores > made or made < found.grid * found.block or load.busy() >= QUIET_PCT:
         return []
     lanes = found.quantity("red_sectors") + np.nan_to_num(found.quantity("atomic_sectors"))
@@ -323,8 +338,7 @@ def _barriers(load: Load) -> list[Change]:
     made = found.executions("BAR")
     if found.tiled or not total > 0 or made < MANY_BARRIERS * total:
         return []
-    samples = found.samples.groupby("reason")["samples"].sum()
-    waits = float(samples.get("barrier", 0.0)) / max(1.0, float(samples.sum()))
+    waits = _stalled(found, "barrier")
     if waits < AT_BARRIERS:
         return []
     text = (

@@ -191,7 +191,8 @@ def _unknown(largest: tuple[str, float] | None) -> str:
         return f"The {lacks}"
     if largest[0] == "idle":
         return f"{percent(largest[1])} of the time is idle; the {lacks}"
-    return f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the {lacks}"
+    share = f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}"
+    return f"{share}; nothing in the report says what would shorten it."
 
 
 def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:

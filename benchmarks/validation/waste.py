@@ -28,9 +28,10 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 
 PLANTED = Path("planted.json")
-FIELD = tuple(Path(__file__).with_name(f"field{which}.csv") for which in ("", "_blind", "_third", "_fourth"))
-"""Reports that the rules were made with, and three sets that readers judged before they saw a verdict. Where no commit
-is named, the file lies in a folder OWNER+NAME, and its name ends in the first eight digits of its git blob."""
+FIELD = tuple(Path(__file__).with_name(f"field{which}.csv") for which in ("", "_blind", "_third", "_fourth", "_fifth"))
+"""Reports that the rules were made with, and four sets that readers judged before they saw a verdict (the fifth by the
+first of its two readers). Where no commit is named, the file lies in a folder OWNER+NAME, and its name ends in the
+first eight digits of its git blob."""
 RIGHT, PARTLY, WRONG = "right", "partly", "wrong"
 
 

@@ -292,7 +292,7 @@ def rewritten(sass: Sequence[str], stores: Sequence[int], loop: range) -> set[in
         )
         for at in behind:
             fresh = fresh or bool(parsed[at][0] & stored(sass[row]))
-            if places.get(at) == places[row]:
+            if places.get(at) == places[row] and _split_guard(sass[at])[0] in ("", _split_guard(sass[row])[0]):
                 found |= {row} if fresh or stored(sass[at]) != stored(sass[row]) else set()
                 break
             if parsed[at][0] & address or (at != around.stop - 1 and _split_guard(sass[at])[1].startswith(_LEAVES)):

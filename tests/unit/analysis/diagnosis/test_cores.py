@@ -34,7 +34,7 @@ def recorded() -> Report:
         (COPY_ROWS, "dram", "data_wait", "vectors"),
         (TAPS_COLS, "lsu", "unit_busy", "copies"),
         (SUM_FEW, "dram", "tail", "ctas"),
-        (CHAIN64, "fp64", "none", "none"),
+        (CHAIN64, "fp64", "unknown", "unknown"),
     ],
 )
 def test_what_bounds_a_kernel_without_tensor_work(recorded, number, unit, cause, kind):
@@ -52,11 +52,6 @@ def test_the_gain_of_coalesced_accesses_is_what_the_twin_measured(recorded, slow
     assert change.part == "unit_busy" and change.low < measured
     assert change.gain_pct == pytest.approx(measured, abs=10.0)
     assert verdict.places, "copies and what waits for them, as the account has little of either"
-
-
-def test_scalar_loads_of_a_copy_are_told_to_be_vectors(recorded):
-    first = launch_verdict(recorded.launch(COPY_ROWS)).first
-    assert "16 bytes per thread" in first.text and "asks for 4 bytes" in first.text and first.gain_pct is None
 
 
 @pytest.mark.parametrize(("run", "told"), [("tiled_matmul/default", "path"), ("stream_pipeline/default", "none")])
@@ -125,7 +120,19 @@ def test_only_products_are_told_of_tensor_cores():
 def test_advice_speaks_of_tiles_and_stages_only_where_tiles_are_multiplied(recorded):
     for number in (COPY_ROWS, TAPS_ROWS, SUM_FEW, SUM, CHAIN64):
         said = [change.text for change in launch_verdict(recorded.launch(number)).changes]
-        assert said and not [text for text in said if "stage" in text or "ldmatrix" in text or "MMA" in text]
+        assert bool(said) == (number not in (TAPS_ROWS, CHAIN64))
+        assert not [text for text in said if "stage" in text or "ldmatrix" in text or "MMA" in text]
+
+
+@pytest.mark.parametrize(("busy", "kinds"), [(74.0, []), (76.0, ["none", "registers"])])
+def test_none_is_said_only_where_a_unit_is_nearly_full(recorded, busy, kinds):
+    made = BubbleAccount(CHAIN64, "fp64", {"tensor_busy": 0.0, "unit_busy": busy, "issue": 100.0 - busy})
+    assert [change.kind for change in changes_of(recorded.launch(CHAIN64), made)] == kinds
+
+
+def test_scalar_loads_of_a_copy_are_told_to_be_vectors(recorded):
+    first = launch_verdict(recorded.launch(COPY_ROWS)).first
+    assert "16 bytes per thread" in first.text and "asks for 4 bytes" in first.text and first.gain_pct is None
 
 
 def test_a_full_lsu_says_what_to_ask_it_for_less(recorded):

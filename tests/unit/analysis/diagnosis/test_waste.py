@@ -136,6 +136,18 @@ def test_other_atomics_are_none(code, more):
     assert kinds(facts(code, {"l2": 6.0, "dram": 1.0}, **{"grid": 4096.0, **more})) == []
 
 
+@pytest.mark.parametrize(
+    ("fences", "waiting", "dram", "named"), [(65536, 50, 20.0, True), (1000, 50, 20.0, False), (65536, 5, 20.0, False),
+                                             (65536, 50, 85.0, False)],
+    ids=["fences", "few fences", "no waits", "full DRAM"],
+)  # fmt: skip
+def test_atomics_between_fences_that_warps_wait_at_are_told_to_be_relaxed(fences, waiting, dram, named):
+    code = [("ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU PT, RZ, [R2.64], R0", 32768), ("MEMBAR.ALL.GPU", fences)]
+    found = facts(code, {"l2": 99.0, "dram": dram}, grid=4096.0)
+    found.__dict__["samples"] = pd.DataFrame({"reason": ["membar", "wait"], "samples": [waiting, 100 - waiting]})
+    assert ["relaxed" in change.text for change in told(found) if change.kind == "atomics"] == ([True] if named else [])
+
+
 def test_atomics_beside_a_full_dram_are_none():
     assert kinds(facts([(RED, 32768)], {"l2": 6.0, "dram": 80.0}, grid=4096.0)) == []
 

@@ -43,10 +43,21 @@ ADDED, NEXT = ["FADD R5, R5, R6", "STG.E [R2.64], R5", "LDG.E R6, [R8.64]"], "IA
         ([*ADDED, *ADDED, "EXIT"], range(0), {1}),
         ([*ADDED, NEXT, *ADDED, NEXT, "@P0 BRA 0x0"], range(9), set()),
         (["STG.E [R2.64], R5", "@P0 BRA 0x0"], range(2), set()),
+        (["@P0 STG.E [R2.64], R5", "@!P0 STG.E [R2.64], R6", "EXIT"], range(0), set()),
+        (["@P0 STG.E [R2.64], R5", "@P0 STG.E [R2.64], R6", "EXIT"], range(0), {0}),
         (["@P1 BRA 0x50", "STG.E [R2.64], R5", "BRA 0x60", "STG.E [R2.64], R6", "EXIT"], range(0), set()),
     ],
-    ids=["unrolled", "a loop", "in a row", "other addresses", "the same value", "one of two branches"],
+    ids=[
+        "unrolled",
+        "a loop",
+        "in a row",
+        "other addresses",
+        "the same value",
+        "either of two",
+        "both",
+        "one of two branches",
+    ],
 )
 def test_another_value_to_the_same_address_overwrites_a_store(code, loop, found):
-    stores = [row for row, text in enumerate(code) if text.startswith("STG")]
+    stores = [row for row, text in enumerate(code) if "STG" in text]
     assert rewritten(code, stores, loop) == found
