@@ -19,7 +19,7 @@ FOLDED_SHARE_PCT = 20.0
 FEW = 3
 """Up to this many small kernels are shown individually."""
 UNJUDGED = "unknown"
-"""The cause of a launch whose report lacks the counters to name one."""
+"""The cause of a launch whose report does not say what to change."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ncubble.analysis.changes.change import BYTES, NONE, Change
 from ncubble.records import typed
 
 UNKNOWN = "unknown"
-"""The cause of a launch whose report lacks the counters to say what to change."""
+"""The cause of a launch whose report does not say what to change."""
 MERGE = "merge launches or use a graph: launch latency dominates"
 """The first change of a launch that is over before a change within it could matter."""
 IN_ACCOUNT = {"tail": ("tail", "no_cta"), "slow_path": WORK, "no_tensor_work": WORK}
