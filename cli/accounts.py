@@ -14,18 +14,20 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
-from ncubble.analysis.account.parts import OUTCOMES, PARTS, WORK
+from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.changes.change import MEASURED, TRITON, places
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
-from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
 from ncubble.analysis.diagnosis.words import (
     cause_words,
     change_words,
     differs,
     kind_words,
     measured_sentence,
+    sentence,
     try_command,
+    without_change,
 )
 from ncubble.analysis.report.launch_key import LONGEST_NAME, telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
@@ -313,7 +315,8 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         tied = f" (too close to {rank} to tell which gains more)" if rank < number else ""
         _print_wrapped(out, f"  {number}. {printable(change_words(change))}{tied}", style)
     if not shown.changes:
-        out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
+        _print_wrapped(out, f"  {printable(sentence(shown))}")
+        _print_wrapped(out, f"  {without_change(shown)}", "")
     for place in [place for place in shown.places if place.text][:1]:
         _print_wrapped(out, f"  it waits at {location(place.file, place.line)}: {printable(place.text)}")
     if command := _try_command(shown):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
-from ncubble.analysis.account.parts import PARTS, WORK, part_label
+from ncubble.analysis.account.parts import OUTCOMES, PARTS, WORK, part_label
 from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, TOLD_WHOLE, Change
 from ncubble.analysis.diagnosis.verdict import MERGE, UNKNOWN, LaunchVerdict, Place
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
@@ -193,6 +193,13 @@ def _unknown(largest: tuple[str, float] | None) -> str:
         return f"{percent(largest[1])} of the time is idle; the {lacks}"
     share = f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}"
     return f"{share}; nothing in the report says what would shorten it."
+
+
+def without_change(verdict: LaunchVerdict) -> str:
+    """What to do where no change is known: collect what is lacking, or measure what parts cost."""
+    largest = biggest_bubble(verdict.account)
+    lacks = largest is None or largest[0] == "idle"
+    return OUTCOMES[UNKNOWN].fix if lacks else "measure what its parts cost: ncubble ablate"
 
 
 def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:

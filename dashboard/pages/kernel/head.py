@@ -11,7 +11,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, kib, limits_of, setmaxnreg
-from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color, part_style
+from ncubble.analysis.account.parts import GOOD_CAUSES, part_color, part_style
 from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
@@ -71,7 +71,7 @@ def verdict(view: LaunchView) -> Component:
         parts.append(ui.items(judged.doubts, "note note-error doubts", role="alert"))
     parts.append(html.P(sentence := words.sentence(judged), className="sentence"))
     tied = [change for place, change in zip(places(judged.changes), judged.changes, strict=True) if place == 1]
-    advice = "; or ".join(map(words.change_words, tied)) or OUTCOMES[cause].fix
+    advice = "; or ".join(map(words.change_words, tied)) or words.without_change(judged)
     if advice not in sentence:
         parts.append(html.P(f"{ui.capital(advice)}.", className="advice"))
     parts.append(html.Dl(_stats(view), className="stats"))
