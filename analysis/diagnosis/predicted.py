@@ -386,9 +386,9 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
 def _vectors(subject: Subject) -> Iterator[Change]:
     """More bytes in flight for a kernel that streams and waits for what it loads, though DRAM has
     more to give: wider loads where threads ask for less than a vector at once, else more."""
-    found, waits = subject.found, subject.pct("data_wait")
-    left = ROOF["dram"] - found.dram_pct
-    if subject.tiled or not left >= LEFT_PCT or waits < OPEN_PCT or waits < max(subject.account.bubbles.values()):
+    found, left = subject.found, ROOF["dram"] - subject.found.dram_pct
+    part, waits = next(iter(subject.account.bubbles.items()), ("", 0.0))
+    if subject.tiled or not left >= LEFT_PCT or part != "data_wait" or waits < OPEN_PCT:
         return
     rows = _busiest(found, "load_global")
     asked = loaded_at_once(found.code.sass, {row: width_bytes(found.opcodes[row]) for row in rows})

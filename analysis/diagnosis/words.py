@@ -197,9 +197,8 @@ def _unknown(largest: tuple[str, float] | None) -> str:
 
 def without_change(verdict: LaunchVerdict) -> str:
     """What to do where no change is known: collect what is lacking, or measure what parts cost."""
-    largest = biggest_bubble(verdict.account)
-    lacks = largest is None or largest[0] == "idle"
-    return OUTCOMES[UNKNOWN].fix if lacks else "measure what its parts cost: ncubble ablate"
+    largest, _ = biggest_bubble(verdict.account) or ("idle", 0.0)
+    return OUTCOMES[UNKNOWN].fix if largest == "idle" else "measure what its parts cost: ncubble ablate"
 
 
 def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:

@@ -30,14 +30,6 @@ PAGE = KEPT.with_suffix(".md")
 TOOLS = ("memcheck", "racecheck")
 SUMMARY = re.compile(r"========= (?:ERROR SUMMARY|RACECHECK SUMMARY): (.*)")
 TIMEOUT_S = 300.0
-READ = {  # what reading the code found of a case that is not clean
-    "pipeline_levels": "Not explained, as the tool's text was not kept. By reading, barriers order each reuse of a "
-    "slot: the leader loads a tile of B when all warps of both CTAs have read the last one and arrived, readers wait "
-    "for its bytes, and the cluster meets before the first load and after the last. Arrivals at the leader's barrier "
-    "have PTX's default scope, the own CTA, as in `gemm_ws` and `cluster_dsmem`, which are clean: at cluster scope "
-    "each compiles to a fence over the device (`MEMBAR.ALL.GPU`, nvcc 13.0, sm_90a). This kernel alone multicasts "
-    "without a tensor map, to a barrier where `cp.async` arrive, too."
-}
 
 
 @dataclass(frozen=True)
@@ -133,10 +125,7 @@ def page(kept: dict[str, Any]) -> str:
         f"{'; '.join(where)}; {kept['sanitizer']}.",
         "Measured by `python -m benchmarks.kernels.sanitize docs/validation/sanitizer.json`, written by `--write`.",
         "",
-        *(
-            f"- {item.tool} of `{item.kernel} {item.arguments}`: {item.summary}. {READ.get(item.kernel, '')}"
-            for item in dirty
-        ),
+        *(f"- {item.tool} of `{item.kernel} {item.arguments}`: {item.summary}" for item in dirty),
         "",
         "| kernel | cases |",
         "| --- | --- |",

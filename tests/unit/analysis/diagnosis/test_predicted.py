@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import KINDS, Change, gain_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
-from ncubble.analysis.diagnosis.predicted import _streaming, _untiled_ctas
+from ncubble.analysis.diagnosis.predicted import Subject, _streaming, _untiled_ctas, _vectors
 from ncubble.analysis.diagnosis.tiles import tile_of
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
@@ -98,6 +99,58 @@ def test_a_kernel_without_loads_is_not_told_to_load_more_at_once(opcodes: list[s
     )  # fmt: skip
     subject: Any = SimpleNamespace(found=found, account=SimpleNamespace(unit="dram", busy_pct=20.0))
     assert [change.kind for change in _streaming(subject, 4)] == kinds
+
+
+WAITING = {"data_wait": 40.0, "issue": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("load", "triton", "parts", "dram", "told"),
+    [
+        ("LDG.E R4, [R2.64]", False, WAITING, 40.0, "load 16 bytes per thread at once"),
+        ("LDG.E.128 R4, [R2.64]", False, WAITING, 40.0, "load several values before the first is used"),
+        ("LDG.E.64 R4, [R2.64]", True, WAITING, 40.0, "load more for each warp at once"),
+        ("LDG.E R4, [R2.64]", False, {"data_wait": 14.0}, 40.0, ""),
+        ("LDG.E R4, [R2.64]", False, {"data_wait": 20.0, "issue": 40.0}, 40.0, ""),
+        ("LDG.E R4, [R2.64]", False, WAITING, 85.0, ""),
+        ("LDG.E R2, [R2.64]", False, WAITING, 40.0, ""),
+    ],
+    ids=["narrow", "wide", "Triton", "hardly waits", "waits for issue", "DRAM full", "a list"],
+)
+def test_a_stream_that_waits_is_told_to_have_more_on_its_way(
+    load: str, triton: bool, parts: dict[str, float], dram: float, told: str
+) -> None:
+    sass = [load, "FADD R8, R8, R4", "@P0 BRA 0x0"]
+    found: Any = SimpleNamespace(
+        roles=["load_global", "", ""], executed=[9.0] * 3, opcodes=[text.split()[0] for text in sass], dram_pct=dram,
+        sectors=1.0, fetched=1.0, code=SimpleNamespace(sass=sass, loop=range(3)),
+    )  # fmt: skip
+    account = BubbleAccount(0, "l2", {"tensor_busy": 0.0, "unit_busy": 100.0 - sum(parts.values()), **parts})
+    subject = Subject(found, account, None, None, triton, 32.0)
+    assert [one.text.startswith(told) for one in _vectors(subject)] == ([True] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("roles", "busy", "issue", "limit"),
+    [(["mma"], 40.0, 34.0, True), (["mma"], 40.0, 36.0, False), ([""], 76.0, 24.0, True), ([""], 74.0, 26.0, False)],
+    ids=["product", "product that waits for issue", "full unit", "idle unit"],
+)
+def test_none_needs_a_product_whose_depths_tell_or_a_full_unit(
+    roles: list[str], busy: float, issue: float, limit: bool
+) -> None:
+    found: Any = SimpleNamespace(roles=roles)
+    parts = {"tensor_busy": busy, "unit_busy": 0.0} if roles == ["mma"] else {"tensor_busy": 0.0, "unit_busy": busy}
+    assert (
+        Subject(
+            found,
+            BubbleAccount(0, "lsu", {**parts, "issue": issue, "other": 100.0 - busy - issue}),
+            None,
+            None,
+            False,
+            32.0,
+        ).at_limit
+        == limit
+    )
 
 
 @pytest.mark.parametrize(
